@@ -1,0 +1,34 @@
+//! `fullbore`: the lab and the tools, one file per command.
+
+mod args;
+mod failure;
+mod ladder;
+mod pair_output;
+mod read;
+mod saved;
+mod table;
+mod write;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let typed = args::with_command(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(typed) {
+        Ok(cli) => cli,
+        Err(e) => return failure::explain_parsing(&e),
+    };
+    let outcome = match &cli.command {
+        Command::Ladder(args) => ladder::run(args),
+        Command::Write(args) => write::run(args),
+        Command::Read(args) => read::run(args),
+        Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,147 @@
+//! The ladder as a table with bars, for people.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use fullbore_lab::run::{Run, RungResult};
+use fullbore_lab::stats::{Estimate, Verdict};
+use fullbore_lab::trial::Until;
+
+const BAR_WIDTH: usize = 24;
+const HEAD: Style = Style::new().bold();
+const BAR: Style = AnsiColor::Cyan.on_default();
+const BETTER: Style = AnsiColor::Green.on_default();
+const WORSE: Style = AnsiColor::Red.on_default();
+const APART: Style = Style::new().dimmed();
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Draws a run, with ANSI styles that the caller may strip.
+pub fn draw(run: &Run) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}\n", headline(run));
+    let _ = writeln!(
+        out,
+        "{HEAD}{:<22} {:>7}  {:<15} {:>7} {:>9} {:>7}  data{HEAD:#}",
+        "rung", "GiB/s", "95 % interval", "ns/page", "previous", "CPU/GiB"
+    );
+    let rates = run.rungs.iter().filter_map(|r| r.gib_per_s);
+    let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
+    for result in &run.rungs {
+        row(&mut out, result, fastest, false);
+        for apart in &result.apart {
+            row(&mut out, apart, fastest, true);
+        }
+    }
+    let _ = writeln!(out, "\n{}", footnote());
+    let doubts = run
+        .rungs
+        .iter()
+        .flat_map(|r| r.warnings.iter().map(move |w| format!("{}: {w}", r.id)));
+    for warning in run.warnings.iter().cloned().chain(doubts) {
+        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
+    }
+    out
+}
+
+fn headline(run: &Run) -> String {
+    let machine = &run.machine;
+    let [writer, reader] = run.method.cpus;
+    let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
+    let each = match run.method.until {
+        Until::Seconds(s) => format!("{s:.2} s"),
+        Until::Bytes(n) => fullbore::size::Size(n).to_string(),
+    };
+    let distance = run
+        .rungs
+        .iter()
+        .find_map(|r| Some((r.line_travel_ns.before?, r.state?)))
+        .map_or(String::new(), |(ns, state)| {
+            format!(" ({state}: a cache line travels {ns:.0} ns)")
+        });
+    format!(
+        "{cpu}, Linux {}; writer on CPU {writer}, reader on CPU {reader}{distance}; {} of {} rounds, {each} each",
+        machine.kernel.as_deref().unwrap_or("of unknown release"),
+        run.method.rounds_done,
+        run.method.rounds,
+    )
+}
+
+fn footnote() -> &'static str {
+    "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be told from 1. CPU/GiB: CPU seconds of\n\
+     both sides. data: whether the reader's CPU touches it; where it does not, GiB/s is a rate of references, not of bytes\n\
+     touched."
+}
+
+fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
+    let name = match (apart, result.state) {
+        (true, Some(state)) => match result.samples.len() {
+            1 => format!("  {state}, 1 trial"),
+            n => format!("  {state}, {n} trials"),
+        },
+        _ => result.id.clone(),
+    };
+    let style = if apart { APART } else { Style::new() };
+    let Some(rate) = result.gib_per_s else {
+        let _ = writeln!(out, "{style}{name:<22}{style:#} not measured");
+        return;
+    };
+    let interval = match result.samples.len() {
+        0..3 => "too few trials".to_owned(),
+        _ => format!("{}–{}", short(rate.ci95[0]), short(rate.ci95[1])),
+    };
+    let (mark, ratio_style) = match result.verdict {
+        Some(Verdict::Faster) => ("▲", BETTER),
+        Some(Verdict::Slower) => ("▼", WORSE),
+        Some(Verdict::NotDistinguishable) => ("≈", Style::new()),
+        None => (" ", Style::new()),
+    };
+    let ratio = result
+        .ratio_to_previous
+        .map_or(String::new(), |r: Estimate| format!("×{:.2}", r.median));
+    let _ = writeln!(
+        out,
+        "{style}{name:<22}{style:#} {:>7}  {interval:<15} {:>7} {ratio_style}{ratio:>7} {mark}{ratio_style:#} {:>7.3}  {:<4}  {BAR}{}{BAR:#}",
+        short(rate.median),
+        short(result.ns_per_page.unwrap_or_default()),
+        result.cpu_s_per_gib.unwrap_or_default(),
+        if result.touches_data { "yes" } else { "no" },
+        bar(rate.median / fastest),
+    );
+}
+
+/// Three significant digits, and never more than one decimal beyond 10.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A bar in eighths of a character; anything above zero shows at least one.
+fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
+    let eighths = eighths.max(usize::from(share > 0.0));
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_reach_from_a_sliver_to_the_full_width() {
+        assert_eq!(bar(0.0), "");
+        assert_eq!(bar(0.0001), "▏");
+        assert_eq!(bar(1.0).chars().count(), BAR_WIDTH);
+        assert_eq!(bar(0.5), "█".repeat(BAR_WIDTH / 2));
+        assert_eq!(bar(f64::NAN), "");
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let texts = [0.1234, 3.71, 62.49, 812.4].map(short);
+        assert_eq!(texts, ["0.12", "3.71", "62.5", "812"]);
+    }
+}

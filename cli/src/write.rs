@@ -1,0 +1,60 @@
+//! `fullbore write`: the writing side of the pair, by hand.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use fullbore_lab::faults::FaultCounter;
+use fullbore_lab::side::{Counters, Watch};
+use fullbore_lab::sys;
+use fullbore_lab::writer::Writer;
+
+use crate::args::{PairArgs, Side};
+use crate::failure::{Failure, Outcome, complain};
+use crate::pair_output::{Deadline, describe, end_when_stuck};
+
+pub fn run(args: &PairArgs) -> Outcome {
+    let config = args.config(Side::Writer).map_err(Failure::Usage)?;
+    let limit = args.limit(Side::Writer).map_err(Failure::Usage)?;
+    if let Some(cpu) = args.cpu {
+        sys::pin_to_cpu(cpu)?;
+    }
+    let mut faults = None;
+    if args.verbose {
+        match FaultCounter::start() {
+            Ok(counter) => faults = Some(counter),
+            Err(e) => complain(&format!("warning: {e}; counted by getrusage instead")),
+        }
+    }
+    let stdout = rustix::stdio::stdout();
+    let mut writer = Writer::prepare(&config, stdout)?;
+    if args.verbose {
+        describe("write", &config, &writer.path());
+    }
+    let counters = match args.seconds {
+        Some(seconds) => {
+            // What the pipe has taken is in the pipe, so ending in the middle of a call loses nothing.
+            end_when_stuck(seconds, || ExitCode::SUCCESS);
+            writer.run(limit, &mut UntilDeadline(Deadline::new(seconds)))?
+        }
+        None => writer.run(limit, &mut fullbore_lab::side::Forever)?,
+    };
+    if args.verbose {
+        let count = faults
+            .as_mut()
+            .and_then(FaultCounter::count)
+            .unwrap_or_else(|| sys::usage().minor_faults);
+        complain(&format!(
+            "write: {} bytes, {} calls, {} would block, page faults: {count}",
+            counters.bytes, counters.calls, counters.would_block
+        ));
+    }
+    Ok(())
+}
+
+struct UntilDeadline(Deadline);
+
+impl Watch for UntilDeadline {
+    fn go_on(&mut self, counters: &Counters) -> bool {
+        !self.0.is_over(counters, Instant::now)
+    }
+}

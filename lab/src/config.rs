@@ -1,0 +1,295 @@
+//! What one pair of writer and reader does: the options of `fullbore write` and `fullbore read`, and of each rung.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fullbore::pages::PageKind;
+use fullbore::size::Size;
+use fullbore::wait::Wait;
+use fullbore::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::text;
+
+/// The way into the pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteWith {
+    /// `write(2)`.
+    #[default]
+    Write,
+    /// `vmsplice(2)` of two buffers in turn.
+    Vmsplice,
+}
+
+/// The way out of the pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadWith {
+    /// `read(2)`.
+    #[default]
+    Read,
+    /// `splice(2)` to /dev/null.
+    Splice,
+}
+
+impl WriteWith {
+    /// Every way, with its name.
+    pub const ALL: [(Self, &str); 2] = [(Self::Write, "write"), (Self::Vmsplice, "vmsplice")];
+}
+
+impl ReadWith {
+    /// Every way, with its name.
+    pub const ALL: [(Self, &str); 2] = [(Self::Read, "read"), (Self::Splice, "splice")];
+
+    /// Whether the reader's CPU touches the data.
+    #[must_use]
+    pub fn touches_data(self) -> bool {
+        self == Self::Read
+    }
+}
+
+macro_rules! named {
+    ($type:ty, $what:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let name = Self::ALL.iter().find(|(way, _)| way == self);
+                f.write_str(name.map_or("?", |(_, name)| name))
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> std::result::Result<Self, String> {
+                let found = Self::ALL.iter().find(|(_, name)| *name == text);
+                found.map(|(way, _)| *way).ok_or_else(|| {
+                    let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+                    format!("unknown way {}; use one of {}", $what, names.join(", "))
+                })
+            }
+        }
+    };
+}
+
+named!(WriteWith, "in");
+named!(ReadWith, "out");
+
+/// Which capacity the pipe is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PipeSize {
+    /// As it comes, 64 KiB by default.
+    #[default]
+    Leave,
+    /// Exactly so many bytes.
+    Exactly(u64),
+}
+
+/// What one pair does. Each side obeys what concerns it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Way in.
+    pub write_with: WriteWith,
+    /// Way out.
+    pub read_with: ReadWith,
+    /// Kind of pages that buffers are made of.
+    #[serde(with = "text")]
+    pub pages: PageKind,
+    /// How both sides wait.
+    #[serde(with = "text")]
+    pub wait: Wait,
+    /// Bytes of one buffer.
+    pub buf_size: u64,
+    /// Capacity of the pipe.
+    pub pipe_size: PipeSize,
+    /// `SPLICE_F_GIFT` and `SPLICE_F_MOVE`.
+    pub gift: bool,
+    /// `mlock` the buffers.
+    pub lock_memory: bool,
+    /// Do not fault the buffers in first.
+    pub dont_touch_pages: bool,
+    /// One buffer split in halves instead of two.
+    pub same_buffer: bool,
+    /// Fail unless every page of the buffers is huge.
+    pub check_huge_page: bool,
+    /// Send a known sequence, and check it.
+    pub verify: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            write_with: WriteWith::default(),
+            read_with: ReadWith::default(),
+            pages: PageKind::default(),
+            wait: Wait::default(),
+            buf_size: 256 << 10,
+            pipe_size: PipeSize::default(),
+            gift: false,
+            lock_memory: false,
+            dont_touch_pages: false,
+            same_buffer: false,
+            check_huge_page: false,
+            verify: false,
+        }
+    }
+}
+
+impl Config {
+    /// Finds contradictions, so that a wrong command line ends before anything is moved.
+    ///
+    /// # Errors
+    /// Options that exclude each other, or sizes that cannot be.
+    pub fn check(&self, page_size: usize) -> Result<()> {
+        let size = Size(self.buf_size);
+        let wrong =
+            |what: String, why: &str, what_to_do: &str| Err(Error::new(what, why, what_to_do));
+        if self.buf_size == 0 {
+            return wrong(
+                "--buf-size 0".into(),
+                "nothing can be moved with an empty buffer",
+                "use for example --buf-size 256K",
+            );
+        }
+        if self.buf_size > i64::MAX as u64 / 4 {
+            return wrong(
+                format!("--buf-size {size}"),
+                "larger than memory can be",
+                "use for example --buf-size 256K",
+            );
+        }
+        if self.pipe_size == PipeSize::Exactly(0) {
+            return wrong(
+                "--pipe-size 0".into(),
+                "a pipe has at least one page",
+                "leave it out to keep the pipe as it comes",
+            );
+        }
+        if self.write_with == WriteWith::Vmsplice {
+            if self.pipe_size != PipeSize::Leave {
+                return wrong(
+                    "--pipe-size with vmsplice".into(),
+                    "the capacity is half the buffer, so that a buffer has been read before it is used again",
+                    "leave out --pipe-size and choose --buf-size",
+                );
+            }
+            let half = self.buf_size / 2;
+            let pages = half / page_size as u64;
+            let whole = self.buf_size.is_multiple_of(2) && half.is_multiple_of(page_size as u64);
+            if !whole || !pages.is_power_of_two() {
+                return wrong(
+                    format!("--buf-size {size} with vmsplice"),
+                    "half of it is the pipe's capacity, which is a power of two of pages",
+                    &format!("use for example --buf-size {}", Size(64 * page_size as u64)),
+                );
+            }
+        }
+        if self.check_huge_page && self.dont_touch_pages {
+            return wrong(
+                "--check-huge-page with --dont-touch-pages".into(),
+                "only pages that were touched can be proven to be huge",
+                "leave out one of them",
+            );
+        }
+        if self.check_huge_page && self.pages == PageKind::Small {
+            return wrong(
+                "--check-huge-page with --pages small".into(),
+                "small pages are never huge",
+                "use --pages huge",
+            );
+        }
+        if self.verify && !self.read_with.touches_data() {
+            return wrong(
+                format!("--verify with --read-with {}", self.read_with),
+                "only a reader that copies the bytes can check them",
+                "use --read-with read",
+            );
+        }
+        Ok(())
+    }
+
+    /// The capacity in bytes that the pipe must be given, if any.
+    #[must_use]
+    pub fn capacity(&self) -> Option<u64> {
+        match (self.write_with, self.pipe_size) {
+            (WriteWith::Vmsplice, _) => Some(self.buf_size / 2),
+            (_, PipeSize::Exactly(bytes)) => Some(bytes),
+            (_, PipeSize::Leave) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn default_is_sound() {
+        assert!(Config::default().check(4096).is_ok());
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let vmsplice = Config {
+            write_with: WriteWith::Vmsplice,
+            ..Config::default()
+        };
+        let cases = [
+            Config {
+                pipe_size: PipeSize::Exactly(65536),
+                ..vmsplice.clone()
+            },
+            Config {
+                buf_size: 5001,
+                ..vmsplice.clone()
+            },
+            Config {
+                buf_size: 384 << 10,
+                ..vmsplice.clone()
+            },
+            Config {
+                buf_size: 0,
+                ..Config::default()
+            },
+            Config {
+                buf_size: u64::MAX,
+                ..Config::default()
+            },
+            Config {
+                check_huge_page: true,
+                ..Config::default()
+            },
+            Config {
+                verify: true,
+                read_with: ReadWith::Splice,
+                ..Config::default()
+            },
+        ];
+        for config in cases {
+            assert!(config.check(4096).is_err(), "{config:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_vmsplice_capacity_is_what_the_kernel_grants(buf_size: u32, shift in 12u32..17) {
+            let page = 1usize << shift;
+            let config = Config { write_with: WriteWith::Vmsplice, buf_size: buf_size.into(), ..Config::default() };
+            if config.check(page).is_ok() {
+                let capacity = config.capacity().unwrap();
+                prop_assert!(capacity.is_power_of_two() && capacity >= page as u64);
+            }
+        }
+
+        #[test]
+        fn config_survives_json(buf_size: u64, gift: bool, verify: bool, pipe: Option<u64>) {
+            let pipe_size = pipe.map_or(PipeSize::Leave, PipeSize::Exactly);
+            let config = Config { buf_size, gift, verify, pipe_size, pages: PageKind::Huge, wait: Wait::PollSpin, ..Config::default() };
+            let text = serde_json::to_string(&config).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
+        }
+    }
+}

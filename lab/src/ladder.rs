@@ -1,0 +1,150 @@
+//! Climbs the ladder: every rung once per round, in an order of its own each time.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fullbore::Result;
+
+use crate::machine::{self, CpuTicks, Machine};
+use crate::pair::{self, Trial};
+use crate::plan;
+use crate::run::{LineTravel, Method, Run, SCHEMA, Sample, summarise, warnings};
+use crate::rung::{Place, Rung};
+use crate::travel::line_travel_ns;
+use crate::trial::Until;
+
+/// Seconds at the start of each trial that are not measured: page tables, caches and clocks settle.
+pub const WARM_UP_S: f64 = 0.1;
+
+/// What to climb and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The rungs, lowest first.
+    pub rungs: Vec<Rung>,
+    /// Rounds.
+    pub rounds: usize,
+    /// End of the measured part of each trial.
+    pub until: Until,
+    /// CPUs of writer and reader.
+    pub cpus: (usize, usize),
+    /// Seed of the order of trials.
+    pub seed: u64,
+    /// What the owner wants to say about the machine.
+    pub label: Option<String>,
+    /// The program that serves as a side, and the argument that makes it one.
+    pub side: (PathBuf, &'static str),
+}
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A trial begins.
+    Trial {
+        /// Number of trials finished so far.
+        done: usize,
+        /// The rung.
+        rung: &'a Rung,
+    },
+    /// A round is finished; the run holds all that was measured so far.
+    Round(&'a Run),
+}
+
+/// Climbs. After each event `on_event` decides whether to go on; the run so far is returned either way.
+///
+/// # Errors
+/// A trial failed. What was measured before has been handed to `on_event`.
+pub fn climb(
+    options: &Options,
+    machine: Machine,
+    mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Run> {
+    let rungs = &options.rungs;
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rungs.len()];
+    let mut run = Run {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs()),
+        label: options.label.clone(),
+        method: Method {
+            cpus: [options.cpus.0, options.cpus.1],
+            rounds: options.rounds,
+            rounds_done: 0,
+            warm_up_s: WARM_UP_S,
+            until: options.until,
+            seed: options.seed,
+        },
+        machine,
+        rungs: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut done = 0;
+    'climb: for (round, order) in plan::rounds(rungs.len(), options.rounds, options.seed)
+        .into_iter()
+        .enumerate()
+    {
+        for rung in order {
+            let event = Event::Trial {
+                done,
+                rung: &rungs[rung],
+            };
+            if on_event(event).is_break() {
+                break 'climb;
+            }
+            match measure(options, &rungs[rung], round) {
+                Ok(sample) => samples[rung].push(sample),
+                // Ctrl-C reaches the sides of a trial, too; then its failure is no news.
+                Err(_) if on_event(event).is_break() => break 'climb,
+                Err(e) => return Err(e),
+            }
+            done += 1;
+        }
+        run.method.rounds_done = round + 1;
+        run.rungs = summarise(rungs, &samples);
+        run.warnings = warnings(&samples);
+        if on_event(Event::Round(&run)).is_break() {
+            break;
+        }
+    }
+    run.rungs = summarise(rungs, &samples);
+    run.warnings = warnings(&samples);
+    Ok(run)
+}
+
+fn measure(options: &Options, rung: &Rung, round: usize) -> Result<Sample> {
+    let cpus = match rung.place {
+        Place::TwoCpus => options.cpus,
+    };
+    let (program, argument) = &options.side;
+    let trial = Trial {
+        program: program.clone(),
+        argument: OsStr::new(argument),
+        config: &rung.config,
+        cpus,
+        warm_up_s: WARM_UP_S,
+        until: options.until,
+    };
+    let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
+    let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
+    let before = travel();
+    let ticks_before = ticks();
+    let reports = pair::run(&trial)?;
+    let steal = steal(ticks_before, ticks());
+    let line_travel = LineTravel {
+        before,
+        after: travel(),
+    };
+    Ok(Sample::new(round, cpus, reports, line_travel, steal))
+}
+
+/// The larger steal share of the CPUs.
+fn steal(before: [Option<CpuTicks>; 2], after: [Option<CpuTicks>; 2]) -> Option<f64> {
+    before
+        .into_iter()
+        .zip(after)
+        .filter_map(|(before, after)| Some(machine::steal_share(&before?, &after?)))
+        .reduce(f64::max)
+}

@@ -1,0 +1,24 @@
+//! The lab: what can be measured of Linux pipes, without argument parsing and without printing.
+//!
+//! The main path: [`rung`] (the ladder as data) → [`plan`] (shuffled rounds) → [`ladder`] (one trial after the other) →
+//! [`pair`] (two processes, started together) → [`trial`] (what each of them does) → [`run`] (what it all says).
+#![warn(missing_docs)]
+
+pub mod config;
+pub mod faults;
+pub mod ladder;
+pub mod machine;
+pub mod pair;
+pub mod plan;
+pub mod reader;
+mod rng;
+pub mod run;
+pub mod rung;
+pub mod sequence;
+pub mod side;
+pub mod stats;
+pub mod sys;
+mod text;
+pub mod travel;
+pub mod trial;
+pub mod writer;

@@ -1,0 +1,195 @@
+//! Starts a writer and a reader as two fresh processes, releases them together, collects their reports.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use fullbore::{Error, Result};
+
+use crate::config::Config;
+use crate::sys::SharedNumber;
+use crate::trial::{Answer, Order, Role, SideReport, Until, send_order};
+
+/// One trial to run.
+#[derive(Clone, Debug)]
+pub struct Trial<'a> {
+    /// The program that [`crate::trial::serve`]s when it is called with `argument`: usually this very binary.
+    pub program: PathBuf,
+    /// Its argument.
+    pub argument: &'a OsStr,
+    /// What the pair does.
+    pub config: &'a Config,
+    /// CPUs of writer and reader.
+    pub cpus: (usize, usize),
+    /// Seconds that are not measured, at the start.
+    pub warm_up_s: f64,
+    /// End of the measured part.
+    pub until: Until,
+}
+
+/// What both sides report.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    /// The writing side.
+    pub writer: SideReport,
+    /// The reading side, whose clock counts.
+    pub reader: SideReport,
+}
+
+/// Silence after which a trial is given up: a trial at 10 MB/s still looks at its clock ten times a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs one trial.
+///
+/// # Errors
+/// A side could not be started, failed, or fell silent. No process is left behind.
+pub fn run(trial: &Trial<'_>) -> Result<Reports> {
+    let failed = |what: &str, e: std::io::Error| {
+        Error::system(format!("a trial failed: {what}"), e, "run it again")
+    };
+    let (read_end, write_end) = fullbore::sys::pipe().map_err(|e| failed("pipe", e))?;
+    let phase = SharedNumber::create().map_err(|e| failed("shared memory", e))?;
+    let mut reader = Side::start(trial, Role::Reader, read_end)?;
+    let mut writer = Side::start(trial, Role::Writer, write_end)?;
+    for side in [&mut reader, &mut writer] {
+        side.order(trial, &phase)?;
+    }
+    // The writer sets the capacity, so both must be ready before either begins.
+    for side in [&mut reader, &mut writer] {
+        side.expect_ready()?;
+    }
+    for side in [&reader, &writer] {
+        let went = side.socket.get_ref().write_all(b"!");
+        went.map_err(|e| failed("start", e))?;
+    }
+    let patience = match trial.until {
+        Until::Seconds(s) => PATIENCE + Duration::from_secs_f64(s + trial.warm_up_s),
+        Until::Bytes(n) => PATIENCE + Duration::from_secs(n >> 24), // 16 MiB/s
+    };
+    let reader_report = reader.report(patience);
+    // A writer that failed explains why a reader measured nothing.
+    let writer_report = writer.report(PATIENCE);
+    Ok(Reports {
+        writer: writer_report?,
+        reader: reader_report?,
+    })
+}
+
+/// A side's process, killed when dropped.
+struct Side {
+    role: Role,
+    cpu: usize,
+    child: Child,
+    socket: BufReader<UnixStream>,
+}
+
+impl Side {
+    fn start(trial: &Trial<'_>, role: Role, pipe: OwnedFd) -> Result<Self> {
+        let failed = |e: std::io::Error| {
+            Error::system(
+                format!("{} cannot be started", trial.program.display()),
+                e,
+                "the lab runs each side of a trial as a process of this program",
+            )
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let theirs = OwnedFd::from(theirs);
+        let (stdin, stdout) = match role {
+            Role::Writer => (theirs, pipe),
+            Role::Reader => (pipe, theirs),
+        };
+        let child = Command::new(&trial.program)
+            .arg(trial.argument)
+            .stdin(Stdio::from(stdin))
+            .stdout(Stdio::from(stdout))
+            .spawn()
+            .map_err(failed)?;
+        Ok(Self {
+            role,
+            cpu: match role {
+                Role::Writer => trial.cpus.0,
+                Role::Reader => trial.cpus.1,
+            },
+            child,
+            socket: BufReader::new(ours),
+        })
+    }
+
+    fn order(&mut self, trial: &Trial<'_>, phase: &SharedNumber) -> Result<()> {
+        let order = Order {
+            role: self.role,
+            config: trial.config.clone(),
+            cpu: self.cpu,
+            warm_up_s: trial.warm_up_s,
+            until: trial.until,
+        };
+        send_order(self.socket.get_ref(), &order, phase).map_err(|e| self.lost(e))
+    }
+
+    fn lost(&self, e: std::io::Error) -> Error {
+        let who = match self.role {
+            Role::Writer => "writer",
+            Role::Reader => "reader",
+        };
+        Error::system(
+            format!("the {who} of a trial fell silent"),
+            e,
+            "run it again",
+        )
+    }
+
+    fn hear(&mut self, patience: Duration) -> Result<Answer> {
+        let timeout = self.socket.get_ref().set_read_timeout(Some(patience));
+        timeout.map_err(|e| self.lost(e))?;
+        let mut line = String::new();
+        match self.socket.read_line(&mut line) {
+            Ok(0) => Err(self.lost(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => serde_json::from_str(&line).map_err(|e| self.lost(e.into())),
+            Err(e) => Err(self.lost(e)),
+        }
+    }
+
+    fn expect_ready(&mut self) -> Result<()> {
+        match self.hear(PATIENCE)? {
+            Answer::Ready => Ok(()),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn report(&mut self, patience: Duration) -> Result<SideReport> {
+        match self.hear(patience)? {
+            Answer::Report(report) => {
+                let _ = self.child.wait(); // it has nothing left to do but to exit
+                Ok(*report)
+            }
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// A side's own message already says what, why and what to do.
+    fn unexpected(&self, answer: Answer) -> Error {
+        match answer {
+            Answer::Failed(message) => {
+                let mut parts = message.splitn(2, ": ");
+                let what = parts.next().unwrap_or_default().to_owned();
+                let (why, what_to_do) = parts
+                    .next()
+                    .map(|rest| rest.split_once("; ").unwrap_or((rest, "")))
+                    .unwrap_or_default();
+                Error::new(what, why, what_to_do)
+            }
+            _ => self.lost(std::io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,479 @@
+//! A run: all trials of one climb, and what they say. This is what is saved.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::pair::Reports;
+use crate::rung::{Place, Rung};
+use crate::stats::{self, Estimate, Verdict};
+use crate::travel::{Distance, distance};
+use crate::trial::{SideReport, Until};
+
+/// Name and version of the saved form.
+pub const SCHEMA: &str = "fullbore.ladder/1";
+
+/// One climb of the ladder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of Fullbore.
+    pub version: String,
+    /// Start, in seconds since 1970 UTC.
+    pub started_unix_s: u64,
+    /// What the owner wants to say about the machine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub label: Option<String>,
+    /// How trials were made.
+    pub method: Method,
+    /// The machine's kind.
+    pub machine: Machine,
+    /// Results, lowest rung first.
+    pub rungs: Vec<RungResult>,
+    /// What a reader of the whole run should know.
+    pub warnings: Vec<String>,
+}
+
+/// How the trials of a run were made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Method {
+    /// CPUs of writer and reader.
+    pub cpus: [usize; 2],
+    /// Rounds asked for.
+    pub rounds: usize,
+    /// Rounds finished.
+    pub rounds_done: usize,
+    /// Seconds at the start of each trial that are not measured.
+    pub warm_up_s: f64,
+    /// End of the measured part of each trial.
+    pub until: Until,
+    /// Seed of the order of trials.
+    pub seed: u64,
+}
+
+/// Travel time of a cache line between the two CPUs, in ns, one way. Absent where both sides share a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineTravel {
+    /// Just before the trial.
+    pub before: Option<f64>,
+    /// Just after it.
+    pub after: Option<f64>,
+}
+
+/// State of the machine during a trial. Trials of different states are never pooled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// The two CPUs were near each other.
+    Near,
+    /// They were far from each other.
+    Far,
+    /// They moved during the trial.
+    Moved,
+    /// Both sides shared one CPU.
+    OneCpu,
+    /// The travel time could not be measured.
+    Unknown,
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Moved => "moved",
+            Self::OneCpu => "one-cpu",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl LineTravel {
+    /// The state these two times stand for.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match (self.before.map(distance), self.after.map(distance)) {
+            (Some(Distance::Near), Some(Distance::Near)) => State::Near,
+            (Some(Distance::Far), Some(Distance::Far)) => State::Far,
+            (Some(_), Some(_)) => State::Moved,
+            _ => State::Unknown,
+        }
+    }
+}
+
+/// One trial of one rung.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Round, from 0.
+    pub round: usize,
+    /// Rate of the reader, in GiB/s.
+    pub gib_per_s: f64,
+    /// State of the machine.
+    pub state: State,
+    /// Travel time of a cache line.
+    pub line_travel_ns: LineTravel,
+    /// Share of time that the hypervisor took from the two CPUs, the larger of both.
+    pub steal: Option<f64>,
+    /// The writing side.
+    pub writer: SideReport,
+    /// The reading side.
+    pub reader: SideReport,
+}
+
+impl Sample {
+    /// A sample of what both sides reported on these CPUs.
+    #[must_use]
+    pub fn new(
+        round: usize,
+        cpus: (usize, usize),
+        reports: Reports,
+        line_travel_ns: LineTravel,
+        steal: Option<f64>,
+    ) -> Self {
+        let gib = reports.reader.bytes as f64 / (1u64 << 30) as f64;
+        Self {
+            round,
+            gib_per_s: gib / reports.reader.seconds.max(1e-9),
+            state: if cpus.0 == cpus.1 {
+                State::OneCpu
+            } else {
+                line_travel_ns.state()
+            },
+            line_travel_ns,
+            steal,
+            writer: reports.writer,
+            reader: reports.reader,
+        }
+    }
+
+    /// CPU seconds of both sides per GiB moved.
+    #[must_use]
+    pub fn cpu_s_per_gib(&self) -> f64 {
+        per_gib(self.writer.cpu_s, self.writer.bytes)
+            + per_gib(self.reader.cpu_s, self.reader.bytes)
+    }
+
+    /// The larger share of its time that a side could have run and was not let to.
+    fn waited_for_cpu(&self) -> f64 {
+        [&self.writer, &self.reader]
+            .map(|side| side.run_queue_wait_s.unwrap_or(0.0) / side.seconds.max(1e-9))
+            .into_iter()
+            .fold(0.0, f64::max)
+    }
+}
+
+fn per_gib(value: f64, bytes: u64) -> f64 {
+    if bytes == 0 {
+        return 0.0;
+    }
+    value * (1u64 << 30) as f64 / bytes as f64
+}
+
+/// What the trials of one rung in one state say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RungResult {
+    /// Name.
+    pub id: String,
+    /// State of the machine in these trials.
+    pub state: Option<State>,
+    /// Rate.
+    pub gib_per_s: Option<Estimate>,
+    /// The trials of this state.
+    pub samples: Vec<Sample>,
+    /// Against the first rung of the run, round by round.
+    pub ratio_to_first: Option<Estimate>,
+    /// Against the rung before.
+    pub ratio_to_previous: Option<Estimate>,
+    /// What the ratio to the rung before says.
+    pub verdict: Option<Verdict>,
+    /// Nanoseconds per 4096 bytes.
+    pub ns_per_page: Option<f64>,
+    /// CPU seconds of both sides per GiB.
+    pub cpu_s_per_gib: Option<f64>,
+    /// System calls of both sides per GiB.
+    pub calls_per_gib: Option<f64>,
+    /// Calls of both sides that found the pipe full or empty, per GiB.
+    pub eagain_per_gib: Option<f64>,
+    /// Context switches of both sides per GiB.
+    pub context_switches_per_gib: Option<f64>,
+    /// Whether the reader's CPU touches the data.
+    pub touches_data: bool,
+    /// Whether no reader ever sees a byte change.
+    pub sound: bool,
+    /// How bytes moved.
+    pub path: Option<PathPair>,
+    /// Medians.
+    pub line_travel_ns: LineTravel,
+    /// What is doubtful about these trials.
+    pub warnings: Vec<String>,
+    /// Trials of the same rung while the machine was in another state.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub apart: Vec<RungResult>,
+}
+
+/// Path of both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathPair {
+    /// Way in.
+    pub writer: crate::side::Path,
+    /// Way out.
+    pub reader: crate::side::Path,
+}
+
+/// More than this share of stolen or waited-for time is flagged.
+const NOTICEABLE: f64 = 0.02;
+
+/// Sums up what has been measured so far. `samples[i]` belong to `rungs[i]`.
+#[must_use]
+pub fn summarise(rungs: &[Rung], samples: &[Vec<Sample>]) -> Vec<RungResult> {
+    let main = prevailing_state(samples);
+    let mut results = Vec::new();
+    for (i, rung) in rungs.iter().enumerate() {
+        let previous = i.checked_sub(1).map(|p| &samples[p][..]);
+        let of_state = |state| {
+            let first = (i > 0).then(|| &samples[0][..]);
+            one_state(rung, &samples[i], state, first, previous)
+        };
+        // Where both sides share a CPU, the distance to another one does not matter.
+        let states = states(&samples[i]);
+        let mine = states
+            .iter()
+            .copied()
+            .find(|s| Some(*s) == main || *s == State::OneCpu);
+        let mine = mine.or(states.first().copied());
+        let mut result = of_state(mine);
+        result.apart = states
+            .into_iter()
+            .filter(|s| Some(*s) != mine)
+            .map(|s| of_state(Some(s)))
+            .collect();
+        results.push(result);
+    }
+    results
+}
+
+/// What a reader of the whole run should know.
+#[must_use]
+pub fn warnings(samples: &[Vec<Sample>]) -> Vec<String> {
+    let mut seen = states(samples.iter().flatten());
+    seen.retain(|s| *s != State::OneCpu);
+    let mut warnings = Vec::new();
+    if seen.len() > 1 {
+        let names: Vec<_> = seen.iter().map(State::to_string).collect();
+        warnings.push(format!(
+            "the two CPUs did not stay where they were ({}): trials of each state are shown apart and never pooled",
+            names.join(", ")
+        ));
+    }
+    if seen == [State::Far] {
+        warnings.push("the two CPUs are far from each other: figures of two CPUs would be higher on near ones".into());
+    }
+    warnings
+}
+
+fn states<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<State> {
+    let mut states: Vec<_> = samples.into_iter().map(|s| s.state).collect();
+    states.sort();
+    states.dedup();
+    states
+}
+
+/// The state of most trials on two CPUs.
+fn prevailing_state(samples: &[Vec<Sample>]) -> Option<State> {
+    let count = |state| {
+        samples
+            .iter()
+            .flatten()
+            .filter(|s| s.state == state)
+            .count()
+    };
+    [State::Unknown, State::Far, State::Moved, State::Near]
+        .into_iter()
+        .filter(|s| count(*s) > 0)
+        .max_by_key(|s| count(*s))
+}
+
+fn one_state(
+    rung: &Rung,
+    samples: &[Sample],
+    state: Option<State>,
+    first: Option<&[Sample]>,
+    previous: Option<&[Sample]>,
+) -> RungResult {
+    let samples: Vec<_> = samples
+        .iter()
+        .filter(|s| Some(s.state) == state)
+        .cloned()
+        .collect();
+    let rates: Vec<_> = samples.iter().map(|s| s.gib_per_s).collect();
+    let gib_per_s = stats::estimate(&rates);
+    let median = |value: &dyn Fn(&Sample) -> f64| {
+        stats::median(&samples.iter().map(value).collect::<Vec<_>>())
+    };
+    let both = |value: fn(&SideReport) -> u64| {
+        median(&|s| {
+            per_gib(value(&s.writer) as f64, s.writer.bytes)
+                + per_gib(value(&s.reader) as f64, s.reader.bytes)
+        })
+    };
+    let travel = |which: fn(&LineTravel) -> Option<f64>| {
+        let times: Vec<_> = samples
+            .iter()
+            .filter_map(|s| which(&s.line_travel_ns))
+            .collect();
+        stats::median(&times)
+    };
+    let to_previous = previous.map(|p| pairs(&samples, p)).unwrap_or_default();
+    let ratio_to_previous = stats::paired_ratio(&to_previous);
+    RungResult {
+        id: rung.id.to_owned(),
+        state,
+        ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(&samples, f))),
+        verdict: ratio_to_previous.map(|r| stats::verdict(&r, to_previous.len())),
+        ratio_to_previous,
+        ns_per_page: gib_per_s.map(|e| 4096e9 / (e.median * (1u64 << 30) as f64)),
+        cpu_s_per_gib: median(&Sample::cpu_s_per_gib),
+        calls_per_gib: both(|s| s.calls),
+        eagain_per_gib: both(|s| s.eagain),
+        context_switches_per_gib: both(|s| s.voluntary_switches + s.involuntary_switches),
+        gib_per_s,
+        touches_data: rung.touches_data(),
+        sound: rung.sound,
+        path: samples.last().map(|s| PathPair {
+            writer: s.writer.path.clone(),
+            reader: s.reader.path.clone(),
+        }),
+        line_travel_ns: LineTravel {
+            before: travel(|t| t.before),
+            after: travel(|t| t.after),
+        },
+        warnings: doubts(rung, &samples, &rates),
+        samples,
+        apart: Vec::new(),
+    }
+}
+
+/// Pairs of the same round. A rung on one CPU is compared whatever the distance to the other CPU was.
+fn pairs(samples: &[Sample], others: &[Sample]) -> Vec<(f64, f64)> {
+    let comparable = |a: &Sample, b: &Sample| {
+        a.round == b.round
+            && (a.state == b.state || a.state == State::OneCpu || b.state == State::OneCpu)
+    };
+    samples
+        .iter()
+        .filter_map(|s| {
+            let other = others.iter().find(|o| comparable(s, o))?;
+            Some((s.gib_per_s, other.gib_per_s))
+        })
+        .collect()
+}
+
+fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
+    let trials = |which: Vec<bool>, what: &str| {
+        let rounds: Vec<_> = samples
+            .iter()
+            .zip(which)
+            .filter(|(_, doubtful)| *doubtful)
+            .map(|(s, _)| (s.round + 1).to_string())
+            .collect();
+        let noun = if rounds.len() == 1 { "round" } else { "rounds" };
+        (!rounds.is_empty()).then(|| format!("{what} in {noun} {}", rounds.join(", ")))
+    };
+    let mut doubts = Vec::new();
+    doubts.extend(trials(stats::outliers(rates), "outlier"));
+    let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);
+    doubts.extend(trials(stolen.collect(), "time stolen by the hypervisor"));
+    if rung.place == Place::TwoCpus {
+        let shared = samples.iter().map(|s| s.waited_for_cpu() > NOTICEABLE);
+        doubts.extend(trials(
+            shared.collect(),
+            "a pinned CPU was shared with other work",
+        ));
+    }
+    let note = |path: &crate::side::Path| path.note.clone();
+    let last = samples.last();
+    doubts.extend(
+        last.and_then(|s| note(&s.writer.path))
+            .map(|n| format!("writer: {n}")),
+    );
+    doubts.extend(
+        last.and_then(|s| note(&s.reader.path))
+            .map(|n| format!("reader: {n}")),
+    );
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rung::ladder;
+
+    fn sample(round: usize, gib_per_s: f64, ns: f64) -> Sample {
+        let side = SideReport {
+            seconds: 1.0,
+            bytes: (gib_per_s * (1u64 << 30) as f64) as u64,
+            cpu_s: 0.5,
+            ..SideReport::default()
+        };
+        let travel = LineTravel {
+            before: Some(ns),
+            after: Some(ns),
+        };
+        let reports = Reports {
+            writer: side.clone(),
+            reader: side,
+        };
+        Sample::new(round, (0, 1), reports, travel, Some(0.0))
+    }
+
+    #[test]
+    fn states_are_never_pooled() {
+        let rungs = &ladder()[..2];
+        let mut samples = vec![Vec::new(), Vec::new()];
+        for round in 0..9 {
+            let (scale, ns) = if round < 6 { (1.0, 60.0) } else { (0.1, 900.0) };
+            samples[0].push(sample(round, 2.0 * scale, ns));
+            samples[1].push(sample(round, 6.0 * scale, ns));
+        }
+        let results = summarise(rungs, &samples);
+        assert_eq!(results[1].state, Some(State::Near));
+        assert_eq!(results[1].samples.len(), 6);
+        assert!((results[1].gib_per_s.unwrap().median - 6.0).abs() < 1e-6);
+        let far = &results[1].apart[0];
+        assert_eq!((far.state, far.samples.len()), (Some(State::Far), 3));
+        assert!((far.gib_per_s.unwrap().median - 0.6).abs() < 1e-6);
+        assert!((far.ratio_to_first.unwrap().median - 3.0).abs() < 1e-6);
+        assert_eq!(warnings(&samples).len(), 1);
+    }
+
+    #[test]
+    fn a_trial_in_which_the_cpus_moved_stands_alone() {
+        let mut moved = sample(0, 1.0, 60.0);
+        moved.line_travel_ns.after = Some(900.0);
+        assert_eq!(moved.line_travel_ns.state(), State::Moved);
+    }
+
+    #[test]
+    fn figures_per_gib_and_per_page_follow_from_the_reports() {
+        let results = summarise(&ladder()[..1], &[vec![sample(0, 4.0, 60.0)]]);
+        let result = &results[0];
+        assert!((result.cpu_s_per_gib.unwrap() - 0.25).abs() < 1e-6);
+        assert!((result.ns_per_page.unwrap() - 953.67).abs() < 0.1);
+        assert!(result.ratio_to_first.is_none() && result.verdict.is_none());
+    }
+
+    #[test]
+    fn stolen_time_and_shared_cpus_are_flagged_not_dropped() {
+        let mut samples: Vec<_> = (0..7).map(|r| sample(r, 4.0, 60.0)).collect();
+        samples[2].steal = Some(0.1);
+        samples[4].reader.run_queue_wait_s = Some(0.3);
+        let result = &summarise(&ladder()[..1], &[samples])[0];
+        assert_eq!(result.samples.len(), 7);
+        let text = result.warnings.join("; ");
+        assert!(
+            text.contains("stolen by the hypervisor in round 3"),
+            "{text}"
+        );
+        assert!(text.contains("shared with other work in round 5"), "{text}");
+    }
+}

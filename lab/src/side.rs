@@ -1,0 +1,185 @@
+//! What both sides of a pair share: counters, the end of the work, and the descriptor they call on.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fullbore::pages::{Pages, Request};
+use fullbore::sys::{self, End};
+use fullbore::wait::Wait;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// What one side has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// System calls that move bytes, whether they moved any or not.
+    pub calls: u64,
+    /// Calls that found the pipe full or empty (`EAGAIN`).
+    pub would_block: u64,
+}
+
+/// Decides when a side ends, and sees its counters on the way.
+pub trait Watch {
+    /// Called before every call that moves bytes; false ends the work.
+    fn go_on(&mut self, counters: &Counters) -> bool;
+}
+
+/// Never ends by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Forever;
+
+impl Watch for Forever {
+    fn go_on(&mut self, _: &Counters) -> bool {
+        true
+    }
+}
+
+/// How bytes moved, to be shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// Way in or out.
+    pub way: String,
+    /// Wait strategy.
+    pub wait: String,
+    /// Capacity of the pipe in bytes; absent where the descriptor is not a pipe.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub capacity: Option<u64>,
+    /// What was not done as asked, and why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
+}
+
+impl Path {
+    pub(crate) fn new(way: impl Into<String>, fd: impl AsFd, config: &Config) -> Self {
+        Self {
+            way: way.into(),
+            wait: config.wait.to_string(),
+            capacity: fullbore::capacity::get(fd).ok().map(|c| c as u64),
+            note: None,
+        }
+    }
+}
+
+/// A descriptor for `read(2)` or `write(2)` that waits as asked, without touching flags that others share.
+#[derive(Debug)]
+pub(crate) struct Descriptor<'fd> {
+    inherited: BorrowedFd<'fd>,
+    /// The same pipe in a non-blocking description of our own.
+    own: Option<OwnedFd>,
+    /// No such description is to be had: look first, then move no more than cannot block.
+    look_first: bool,
+    pub(crate) note: Option<String>,
+}
+
+impl<'fd> Descriptor<'fd> {
+    pub(crate) fn new(inherited: BorrowedFd<'fd>, end: End, wait: Wait) -> Self {
+        let mut descriptor = Self {
+            inherited,
+            own: None,
+            look_first: false,
+            note: None,
+        };
+        if wait.is_nonblocking() && sys::is_pipe(inherited) {
+            match sys::reopen_nonblocking(inherited, end) {
+                Ok(own) => descriptor.own = Some(own),
+                Err(e) => {
+                    descriptor.look_first = true;
+                    descriptor.note = Some(format!(
+                        "the pipe could not be opened again without blocking ({e}): polled before each call{}",
+                        if end == End::Write {
+                            ", at most PIPE_BUF each"
+                        } else {
+                            ""
+                        }
+                    ));
+                }
+            }
+        }
+        descriptor
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.own.as_ref().map_or(self.inherited, AsFd::as_fd)
+    }
+
+    fn look(&self, end: End) -> io::Result<()> {
+        let ready = || {
+            let now = Some(std::time::Duration::ZERO);
+            sys::poll(self.inherited, fullbore::wait::events(end), now)
+        };
+        if self.look_first && !ready()? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.look(End::Write)?;
+        let most = if self.look_first {
+            rustix::pipe::PIPE_BUF
+        } else {
+            bytes.len()
+        };
+        sys::write(self.fd(), &bytes[..bytes.len().min(most)])
+    }
+
+    #[inline]
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.look(End::Read)?;
+        sys::read(self.fd(), buffer)
+    }
+}
+
+/// Maps one buffer as the options ask for it, and proves it if asked to.
+pub(crate) fn map_buffer(config: &Config) -> fullbore::Result<Pages> {
+    let pages = Pages::map(&Request {
+        len: usize::try_from(config.buf_size).unwrap_or(usize::MAX),
+        kind: config.pages,
+        lock: config.lock_memory,
+        fill: (!config.dont_touch_pages).then_some(b'X'),
+    })?;
+    if config.check_huge_page {
+        pages.prove_huge()?;
+    }
+    Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_never_changes_flags_that_others_share() {
+        let (r, w) = sys::pipe().unwrap();
+        let descriptor = Descriptor::new(w.as_fd(), End::Write, Wait::Spin);
+        assert!(descriptor.own.is_some(), "{:?}", descriptor.note);
+        let mut sent = 0;
+        let end = loop {
+            match descriptor.write(&[1; 10_000]) {
+                Ok(n) => sent += n,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(end.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(sys::bytes_in_pipe(&r).unwrap(), sent as u64);
+        let flags = rustix::fs::fcntl_getfl(&w).unwrap();
+        assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn a_full_pipe_that_cannot_be_reopened_would_block_too() {
+        let (r, w) = sys::pipe().unwrap();
+        let mut descriptor = Descriptor::new(w.as_fd(), End::Write, Wait::Block);
+        descriptor.look_first = true;
+        while descriptor.write(&[1; 10_000]).is_ok() {}
+        let (len, capacity) = (
+            sys::bytes_in_pipe(&r).unwrap(),
+            fullbore::capacity::get(&w).unwrap(),
+        );
+        assert_eq!(len, capacity as u64);
+    }
+}

@@ -1,0 +1,355 @@
+//! One side of a trial, in a process of its own: gets its orders through a socket, reports through it.
+//!
+//! The conversation, each message one line of JSON: [`Order`] (with the shared phase as a descriptor) → `ready` →
+//! `go` → [`SideReport`]. A side that fails answers with [`Answer::Failed`] instead and ends.
+
+use std::io::{BufRead, BufReader, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fullbore::{Error, Result};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::reader::Reader;
+use crate::side::{Counters, Path, Watch};
+use crate::sys::{self, SharedNumber, Usage};
+use crate::writer::Writer;
+
+/// Which side a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Writes into the pipe that is its standard output; its standard input is the socket.
+    Writer,
+    /// Reads from the pipe that is its standard input; its standard output is the socket.
+    Reader,
+}
+
+/// When the measured part of a trial ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many bytes.
+    Bytes(u64),
+}
+
+/// What a side has to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Which side it is.
+    pub role: Role,
+    /// What the pair does.
+    pub config: Config,
+    /// The CPU to run on.
+    pub cpu: usize,
+    /// Seconds that are not measured, at the start.
+    pub warm_up_s: f64,
+    /// End of the measured part.
+    pub until: Until,
+}
+
+/// What a side did in the measured part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideReport {
+    /// Seconds, CLOCK_MONOTONIC.
+    pub seconds: f64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// System calls that move bytes.
+    pub calls: u64,
+    /// Those that found the pipe full or empty.
+    pub eagain: u64,
+    /// CPU seconds used.
+    pub cpu_s: f64,
+    /// Context switches because it waited.
+    pub voluntary_switches: u64,
+    /// Context switches because something else ran.
+    pub involuntary_switches: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Seconds it could have run and was not let to; absent where the kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub run_queue_wait_s: Option<f64>,
+    /// How bytes moved.
+    pub path: Path,
+}
+
+/// What a side answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    Ready,
+    Report(Box<SideReport>),
+    Failed(String),
+}
+
+/// Phases of a trial, in the shared number. The reader turns the page, the writer follows.
+const WARM_UP: u32 = 0;
+const MEASURED: u32 = 1;
+const OVER: u32 = 2;
+
+/// Serves one trial, as the process that [`crate::pair::run`] starts.
+///
+/// # Errors
+/// The socket broke, which means that the coordinator is gone. Other failures are sent to it.
+pub fn serve() -> Result<()> {
+    let broken = |e: std::io::Error| {
+        Error::system(
+            "a side of a trial lost its coordinator",
+            e,
+            "this command is started by `fullbore ladder`, not by hand",
+        )
+    };
+    let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+    let is_socket = |fd| {
+        rustix::fs::fstat(fd).is_ok_and(|s| {
+            rustix::fs::FileType::from_raw_mode(s.st_mode) == rustix::fs::FileType::Socket
+        })
+    };
+    let socket = if is_socket(stdin) { stdin } else { stdout };
+    let socket =
+        UnixStream::from(rustix::io::fcntl_dupfd_cloexec(socket, 3).map_err(|e| broken(e.into()))?);
+    let (order, phase) = receive_order(&socket).map_err(broken)?;
+    let answer = match work(&order, &phase, &socket) {
+        Ok(report) => Answer::Report(Box::new(report)),
+        Err(e) => Answer::Failed(e.to_string()),
+    };
+    say(&socket, &answer).map_err(broken)
+}
+
+fn say(mut socket: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+    let mut line = serde_json::to_string(answer)?;
+    line.push('\n');
+    socket.write_all(line.as_bytes())
+}
+
+/// Reads the order, byte for byte up to its end of line, and the descriptor that comes with its first byte.
+fn receive_order(socket: &UnixStream) -> std::io::Result<(Order, SharedNumber)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut first = [0];
+    let mut slices = [IoSliceMut::new(&mut first)];
+    rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut memory: Option<OwnedFd> = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            memory = memory.or(descriptors.last());
+        }
+    }
+    let memory = memory.ok_or(std::io::ErrorKind::InvalidData)?;
+    let mut line = String::from_utf8_lossy(&first).into_owned();
+    BufReader::new(socket).read_line(&mut line)?;
+    Ok((serde_json::from_str(&line)?, SharedNumber::open(memory)?))
+}
+
+fn wait_for_go(socket: &UnixStream) -> Result<()> {
+    let mut go = [0];
+    match rustix::io::read(socket, &mut go) {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(Error::new(
+            "the trial was given up",
+            "the coordinator is gone",
+            "",
+        )),
+        Err(e) => Err(Error::system("the trial was given up", e, "")),
+    }
+}
+
+fn work(order: &Order, phase: &SharedNumber, socket: &UnixStream) -> Result<SideReport> {
+    sys::pin_to_cpu(order.cpu)?;
+    let ready = || {
+        let said = say(socket, &Answer::Ready);
+        said.map_err(|e| Error::system("the trial was given up", e, ""))?;
+        wait_for_go(socket)
+    };
+    let no_progress = |who: &str| {
+        Error::new(
+            format!("the {who} measured nothing"),
+            "the other side ended before the warm-up was over",
+            "look at its own message",
+        )
+    };
+    match order.role {
+        Role::Writer => {
+            let mut writer = Writer::prepare(&order.config, standard(Role::Writer))?;
+            ready()?;
+            let mut watch = Following::new(phase);
+            let counters = writer.run(None, &mut watch)?;
+            watch.span.close(&counters);
+            watch
+                .span
+                .report(writer.path())
+                .ok_or_else(|| no_progress("writer"))
+        }
+        Role::Reader => {
+            let mut reader = Reader::prepare(&order.config, standard(Role::Reader))?;
+            ready()?;
+            let mut watch = Leading::new(phase, order);
+            reader.run(None, &mut watch)?;
+            let path = reader.path();
+            watch.span.report(path).ok_or_else(|| no_progress("reader"))
+        }
+    }
+}
+
+fn standard(role: Role) -> BorrowedFd<'static> {
+    match role {
+        Role::Writer => rustix::stdio::stdout(),
+        Role::Reader => rustix::stdio::stdin(),
+    }
+}
+
+/// The measured part of one side: what it had done at its start and at its end.
+#[derive(Debug, Default)]
+struct Span {
+    start: Option<(Instant, Usage, Counters)>,
+    end: Option<(Instant, Usage, Counters)>,
+}
+
+impl Span {
+    fn open(&mut self, counters: &Counters) {
+        let usage = sys::usage();
+        self.start = Some((Instant::now(), usage, *counters));
+    }
+
+    fn close(&mut self, counters: &Counters) {
+        if self.end.is_none() {
+            let now = Instant::now();
+            self.end = Some((now, sys::usage(), *counters));
+        }
+    }
+
+    fn report(&self, path: Path) -> Option<SideReport> {
+        let ((t0, u0, c0), (t1, u1, c1)) = (self.start?, self.end?);
+        let wait = |u: Usage| u.run_queue_wait;
+        Some(SideReport {
+            seconds: (t1 - t0).as_secs_f64(),
+            bytes: c1.bytes - c0.bytes,
+            calls: c1.calls - c0.calls,
+            eagain: c1.would_block - c0.would_block,
+            cpu_s: (u1.cpu - u0.cpu).as_secs_f64(),
+            voluntary_switches: u1.voluntary_switches - u0.voluntary_switches,
+            involuntary_switches: u1.involuntary_switches - u0.involuntary_switches,
+            minor_faults: u1.minor_faults - u0.minor_faults,
+            run_queue_wait_s: wait(u1)
+                .zip(wait(u0))
+                .map(|(after, before)| after.saturating_sub(before).as_secs_f64()),
+            path,
+        })
+    }
+}
+
+/// The writer: measures while the reader does.
+struct Following<'a> {
+    phase: &'a SharedNumber,
+    seen: u32,
+    span: Span,
+}
+
+impl<'a> Following<'a> {
+    fn new(phase: &'a SharedNumber) -> Self {
+        Self {
+            phase,
+            seen: WARM_UP,
+            span: Span::default(),
+        }
+    }
+}
+
+impl Watch for Following<'_> {
+    #[inline]
+    fn go_on(&mut self, counters: &Counters) -> bool {
+        let phase = self.phase.get().load(Ordering::Relaxed);
+        if phase != self.seen {
+            self.seen = phase;
+            match phase {
+                MEASURED => self.span.open(counters),
+                _ => self.span.close(counters),
+            }
+        }
+        phase < OVER
+    }
+}
+
+/// The reader: decides when warm-up and measured part are over.
+struct Leading<'a> {
+    phase: &'a SharedNumber,
+    warm_up: Duration,
+    until: Until,
+    began: Option<Instant>,
+    look_at: u64,
+    span: Span,
+}
+
+impl<'a> Leading<'a> {
+    fn new(phase: &'a SharedNumber, order: &Order) -> Self {
+        Self {
+            phase,
+            warm_up: Duration::from_secs_f64(order.warm_up_s),
+            until: order.until,
+            began: None,
+            look_at: 0,
+            span: Span::default(),
+        }
+    }
+
+    fn is_over(&self, counters: &Counters) -> bool {
+        match (&self.span.start, self.until) {
+            (Some((start, _, _)), Until::Seconds(s)) => start.elapsed().as_secs_f64() >= s,
+            (Some((_, _, before)), Until::Bytes(n)) => counters.bytes - before.bytes >= n,
+            (None, _) => false,
+        }
+    }
+}
+
+/// The reader looks at the clock once per so many bytes: at 100 GiB/s every 10 µs, at 1 GiB/s every millisecond.
+const BYTES_PER_LOOK: u64 = 1 << 20;
+
+impl Watch for Leading<'_> {
+    #[inline]
+    fn go_on(&mut self, counters: &Counters) -> bool {
+        if counters.bytes < self.look_at {
+            return true;
+        }
+        self.look_at = counters.bytes + BYTES_PER_LOOK;
+        let began = *self.began.get_or_insert_with(Instant::now);
+        if self.span.start.is_none() && began.elapsed() >= self.warm_up {
+            self.span.open(counters);
+            self.phase.get().store(MEASURED, Ordering::Relaxed);
+        }
+        if self.is_over(counters) {
+            self.span.close(counters);
+            self.phase.get().store(OVER, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+}
+
+/// Tells a side its order, and hands it the shared phase.
+pub(crate) fn send_order(
+    socket: &UnixStream,
+    order: &Order,
+    phase: &SharedNumber,
+) -> std::io::Result<()> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    let mut line = serde_json::to_string(order)?;
+    line.push('\n');
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let memory = phase.descriptor();
+    let descriptors = [memory.as_fd()];
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(std::io::ErrorKind::OutOfMemory.into());
+    }
+    let slices = [std::io::IoSlice::new(line.as_bytes())];
+    let sent = rustix::net::sendmsg(socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+    (&*socket).write_all(&line.as_bytes()[sent..])
+}

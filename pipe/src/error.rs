@@ -1,0 +1,103 @@
+//! One error: what failed, why, and what to do about it.
+
+use std::{fmt, io};
+
+/// What failed, why, and what to do: `capacity 4MiB refused: the limit is 1MiB; raise fs.pipe-max-size`.
+#[derive(Debug)]
+pub struct Error {
+    what: String,
+    why: String,
+    what_to_do: String,
+    source: Option<io::Error>,
+}
+
+/// The library's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error that the system did not report itself. An empty `what_to_do` is left out of the message.
+    pub fn new(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        what_to_do: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            why: why.into(),
+            what_to_do: what_to_do.into(),
+            source: None,
+        }
+    }
+
+    /// An error of a system call; the reason is the system's own.
+    pub fn system(
+        what: impl Into<String>,
+        error: impl Into<io::Error>,
+        what_to_do: impl Into<String>,
+    ) -> Self {
+        let error = error.into();
+        Self {
+            what: what.into(),
+            why: plain(&error),
+            what_to_do: what_to_do.into(),
+            source: Some(error),
+        }
+    }
+
+    /// The kind of the system's error, `Other` where the system reported none.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source
+            .as_ref()
+            .map_or(io::ErrorKind::Other, io::Error::kind)
+    }
+}
+
+/// The system's message without Rust's `(os error N)`.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        if !self.what_to_do.is_empty() {
+            write!(f, "; {}", self.what_to_do)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::new(error.kind(), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_why_and_what_to_do_without_errno_numbers() {
+        let error = Error::system("capacity 4MiB refused", rustix::io::Errno::PERM, "ask root");
+        assert_eq!(
+            error.to_string(),
+            "capacity 4MiB refused: Operation not permitted; ask root"
+        );
+        assert_eq!(
+            io::Error::from(error).kind(),
+            io::ErrorKind::PermissionDenied
+        );
+    }
+}

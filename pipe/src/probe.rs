@@ -1,0 +1,109 @@
+//! What this kernel lets us do, tried out once per process.
+//!
+//! Each fact is a refusal with its reason, or nothing: sandboxes refuse system calls, kernels change (`vmsplice` may
+//! copy one day), and only a trial tells.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+use crate::capacity;
+use crate::error::{Error, Result};
+use crate::sys::{self, SpliceFlags};
+use crate::write::fat::{FRAGMENT, Fat};
+use crate::write::fresh::Fresh;
+
+/// Why the way in `fresh` cannot be used in this process, if it cannot.
+#[must_use]
+pub fn fresh_refusal() -> Option<&'static Error> {
+    static REFUSAL: OnceLock<Option<Error>> = OnceLock::new();
+    REFUSAL.get_or_init(|| try_fresh().err()).as_ref()
+}
+
+/// Why the way in `fat` cannot be used in this process, if it cannot.
+#[must_use]
+pub fn fat_refusal() -> Option<&'static Error> {
+    static REFUSAL: OnceLock<Option<Error>> = OnceLock::new();
+    REFUSAL.get_or_init(|| try_fat().err()).as_ref()
+}
+
+fn private_pipe() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd)> {
+    sys::pipe().map_err(|e| Error::system("no pipe to try things out", e, "close some descriptors"))
+}
+
+/// Lends a byte, then writes beside it, reads what the pipe has: all must be as it was sent, and by reference.
+fn try_fresh() -> Result<()> {
+    if !sys::vmsplice_shows_later_change().map_err(vmsplice_refused)? {
+        return Err(Error::new(
+            "vmsplice is of no use",
+            "this kernel copies instead of lending pages",
+            "",
+        ));
+    }
+    let mut fresh = Fresh::new()?;
+    let (read_end, write_end) = private_pipe()?;
+    fresh.prepare(1)?;
+    fresh.open(1)[0] = 1;
+    let sent = fresh.send(&write_end, 1, SpliceFlags::NONBLOCK);
+    sent.map_err(vmsplice_refused)?;
+    let mut got = [0];
+    match sys::read(&read_end, &mut got) {
+        Ok(1) if got == [1] => Ok(()),
+        _ => Err(Error::new(
+            "vmsplice refused",
+            "what was sent did not arrive",
+            "",
+        )),
+    }
+}
+
+fn vmsplice_refused(e: io::Error) -> Error {
+    Error::system("vmsplice refused", e, "a sandbox may forbid it")
+}
+
+/// Whether vmsplice lends pages here, or copies them: a page is changed after it was sent, and read back.
+///
+/// # Errors
+/// vmsplice is refused.
+pub fn vmsplice_is_by_reference() -> io::Result<bool> {
+    sys::vmsplice_shows_later_change()
+}
+
+/// Sends one fragment through and looks whether it is one slot: only a whole slot fits through a pipe of one slot.
+fn try_fat() -> Result<()> {
+    let mut fat = Fat::new()?;
+    let (slots_out, slots_in) = private_pipe()?;
+    let (one_out, one_in) = private_pipe()?;
+    capacity::set(&one_in, 1)?;
+    let refused = |e| {
+        Error::system(
+            "fat slots refused",
+            e,
+            "a sandbox may forbid sockets or splice",
+        )
+    };
+    let staged = fat.stage(&[7; FRAGMENT]).map_err(refused)?;
+    let nonblocking = SpliceFlags::NONBLOCK;
+    let delivered = fat
+        .deliver(&slots_in, staged, nonblocking)
+        .map_err(refused)?;
+    let through = sys::splice(&slots_out, &one_in, delivered, nonblocking).map_err(refused)?;
+    let page = rustix::param::page_size();
+    if through <= page {
+        return Err(Error::new(
+            "fat slots refused",
+            format!("a slot holds no more than {page} bytes here"),
+            "",
+        ));
+    }
+    let mut got = [0; FRAGMENT];
+    let n = sys::read(one_out.as_fd(), &mut got).map_err(refused)?;
+    if n != through || got[..n].iter().any(|&b| b != 7) {
+        return Err(Error::new(
+            "fat slots refused",
+            "what was sent did not arrive",
+            "",
+        ));
+    }
+    Ok(())
+}

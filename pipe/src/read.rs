@@ -1,0 +1,3 @@
+//! Ways out of a pipe.
+
+pub mod discard;

@@ -1,0 +1,190 @@
+//! System calls on pipes, with `EINTR` repeated here and nowhere else.
+//!
+//! Every call moves as much as the kernel takes in one go and says how much that was; a short count is not an
+//! error. `WouldBlock` means that nothing moved.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{IoSliceRaw, PipeFlags};
+
+pub use rustix::pipe::SpliceFlags;
+
+/// Repeats a call for as long as a signal interrupts it before anything moved.
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Writes bytes, see `write(2)`. Returns how many were written, which may be fewer than given.
+///
+/// # Errors
+/// What `write(2)` reports: `BrokenPipe` when no reader is left, `WouldBlock` when nothing fits.
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    retry(|| rustix::io::write(&fd, bytes))
+}
+
+/// Reads bytes, see `read(2)`. Zero is end of file.
+///
+/// # Errors
+/// What `read(2)` reports: `WouldBlock` when there is nothing yet.
+pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    retry(|| rustix::io::read(&fd, &mut *buffer))
+}
+
+/// Moves slots between two descriptors of which one is a pipe, see `splice(2)`. Zero is end of file.
+///
+/// # Errors
+/// What `splice(2)` reports: `WouldBlock` does not say which side would block; `InvalidInput` when a side cannot splice.
+pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+    retry(|| rustix::pipe::splice(&from, None, &to, None, len, flags))
+}
+
+/// Hands references to the pages behind `bytes` to a pipe, see `vmsplice(2)`. Returns how many bytes were taken.
+///
+/// # Errors
+/// What `vmsplice(2)` reports: `BrokenPipe`, `WouldBlock`, and `EPERM` or `ENOSYS` where a sandbox refuses it.
+///
+/// # Safety
+/// The call itself only reads memory that `bytes` proves to be there. But the pipe, and whoever the reader passes its
+/// slots on to, then hold the *pages*: the caller must not change a byte that was taken, by any mapping, until nobody
+/// holds its page any more. The borrow of `bytes` ends before that.
+pub unsafe fn vmsplice(fd: impl AsFd, bytes: &[u8], flags: SpliceFlags) -> io::Result<usize> {
+    let slices = [IoSliceRaw::from_slice(bytes)];
+    retry(|| {
+        // SAFETY: the kernel only reads `bytes` when `fd` is a write end, and fails on a read end that was not
+        // opened for writing too; that the bytes stay as they are afterwards is this function's own condition.
+        unsafe { rustix::pipe::vmsplice(&fd, &slices, flags) }
+    })
+}
+
+/// Waits until a descriptor is ready, for at most `timeout`, or for ever. Returns whether it is.
+///
+/// Hang-up and error count as ready, so that the next call reports them.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub fn poll(fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
+    let timeout = timeout.map(|t| Timespec {
+        tv_sec: t.as_secs() as _,
+        tv_nsec: t.subsec_nanos().into(),
+    });
+    retry(|| {
+        let mut fds = [PollFd::new(&fd, events)];
+        rustix::event::poll(&mut fds, timeout.as_ref()).map(|ready| ready > 0)
+    })
+}
+
+/// Whether nobody holds the read end of a pipe any more, as seen from its write end.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub fn reader_is_gone(write_end: impl AsFd) -> io::Result<bool> {
+    retry(|| {
+        let mut fds = [PollFd::new(&write_end, PollFlags::empty())];
+        rustix::event::poll(&mut fds, Some(&Timespec::default()))?;
+        Ok(fds[0].revents().contains(PollFlags::ERR))
+    })
+}
+
+/// Whether a descriptor is a pipe or a FIFO.
+#[must_use]
+pub fn is_pipe(fd: impl AsFd) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo)
+}
+
+/// Bytes in a pipe that were not read yet (`FIONREAD`).
+///
+/// # Errors
+/// What `ioctl(2)` reports; not every kind of descriptor knows the answer.
+pub fn bytes_in_pipe(fd: impl AsFd) -> io::Result<u64> {
+    retry(|| rustix::io::ioctl_fionread(&fd))
+}
+
+/// Creates a pipe whose ends are closed on exec.
+///
+/// # Errors
+/// No descriptors left, of this process or of the system.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    retry(|| rustix::pipe::pipe_with(PipeFlags::CLOEXEC))
+}
+
+/// Which end of a pipe to open again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The end that is written to.
+    Write,
+    /// The end that is read from.
+    Read,
+}
+
+/// Opens the same pipe again, without blocking, in an open file description of its own.
+///
+/// `O_NONBLOCK` belongs to the description, which an inherited standard input or output shares with other
+/// processes; so it is never set on a descriptor that was handed to us.
+///
+/// # Errors
+/// `EACCES` for a pipe of another user, `ENXIO` for sockets, `ENOENT` without /proc, `InvalidInput` for what is not a
+/// pipe (a file opened again would start at offset 0).
+pub fn reopen_nonblocking(fd: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    if !is_pipe(fd) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let access = match end {
+        End::Write => OFlags::WRONLY,
+        End::Read => OFlags::RDONLY,
+    };
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    retry(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))
+}
+
+/// Sends one message on a socket without blocking and without SIGPIPE, see `send(2)`. Returns how many bytes were sent.
+///
+/// # Errors
+/// What `send(2)` reports: `WouldBlock` when the send buffer is full, `ENOBUFS` when there is no memory for it.
+pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    use rustix::net::SendFlags;
+    retry(|| rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
+}
+
+/// Duplicates slots from one pipe into another without consuming them, see `tee(2)`. Always begins at the head of
+/// `from`.
+///
+/// # Errors
+/// What `tee(2)` reports: `WouldBlock` when `from` is empty or `to` is full.
+pub fn tee(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+    retry(|| rustix::pipe::tee(&from, &to, len, flags))
+}
+
+/// Whether a page that was changed after vmsplice is seen changed by the reader: true where vmsplice lends pages, false
+/// where it copies them.
+///
+/// # Errors
+/// What `pipe(2)` and `vmsplice(2)` report.
+pub(crate) fn vmsplice_shows_later_change() -> io::Result<bool> {
+    let (read_end, write_end) = pipe()?;
+    let page = std::cell::UnsafeCell::new([1u8; 1]);
+    {
+        // SAFETY: no other reference to the cell exists; this one ends with the block.
+        let bytes: &[u8] = unsafe { &*page.get() };
+        // SAFETY: the byte is changed below while the pipe holds its page. That is the point of the trial: the only
+        // reader is this function, which reads it back as one byte and takes either value.
+        unsafe { vmsplice(&write_end, bytes, SpliceFlags::NONBLOCK) }?;
+    }
+    // SAFETY: no other reference to the cell exists. Volatile, so that it happens before the read below.
+    unsafe { page.get().cast::<u8>().write_volatile(2) };
+    let mut got = [0];
+    read(&read_end, &mut got)?;
+    Ok(got == [2])
+}

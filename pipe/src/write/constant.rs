@@ -1,0 +1,340 @@
+//! `constant`: the same bytes for ever, by reference to pages that the kernel owns and nobody can write.
+//!
+//! A *master* pipe is filled once with whole periods of the pattern in fat slots, and then only ever tee'd. For the
+//! pattern not to break, each tee covers all of the master: it goes into an empty *scratch* pipe with at least as many
+//! slots, which is then drained into the output to the last byte.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{fmt, io};
+
+use crate::capacity;
+use crate::error::{Error, Result};
+use crate::read::discard::Discard;
+use crate::sys::{self, End, SpliceFlags};
+use crate::wait::{Wait, Waiter};
+use crate::write::fat::{FRAGMENT, Fat};
+
+/// A pattern that is written again and again, as fast as references can be made to it.
+///
+/// Where the output is no pipe, or the pattern is too long for a master pipe, `write(2)` is used: see
+/// [`Constant::path`].
+///
+/// # Examples
+/// ```
+/// use std::io::Read;
+/// let (mut reader, writer) = std::io::pipe()?;
+/// let mut yes = fullbore::Constant::new(b"y\n");
+/// std::thread::spawn(move || yes.write_all(&writer, 1_000_001));
+/// let mut text = Vec::new();
+/// reader.read_to_end(&mut text)?;
+/// assert_eq!(text.len(), 1_000_001);
+/// assert!(text.starts_with(b"y\ny\ny\n") && text.ends_with(b"y\ny\ny"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Constant {
+    pattern: Vec<u8>,
+    /// Where in the pattern the next byte is.
+    phase: usize,
+    way: Way,
+    waiter: Waiter,
+}
+
+enum Way {
+    /// Not tried yet.
+    Undecided,
+    Tee(Box<Conduit>),
+    Write {
+        repeated: Vec<u8>,
+        reason: Error,
+    },
+}
+
+/// The master pipe and the scratch pipe.
+struct Conduit {
+    master: Pipe,
+    scratch: Pipe,
+    /// Bytes in the master: a whole number of periods.
+    len: usize,
+    /// Bytes in the scratch pipe, still to be moved on.
+    pending: usize,
+    /// The process that made the pipes: a forked child would drain its parent's scratch pipe.
+    owner: u32,
+}
+
+struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+impl Pipe {
+    fn new() -> Result<Self> {
+        let pipe = sys::pipe();
+        let (read, write) =
+            pipe.map_err(|e| Error::system("no pipe for a constant", e, "close some descriptors"))?;
+        Ok(Self { read, write })
+    }
+}
+
+impl fmt::Debug for Constant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Constant")
+            .field("len", &self.pattern.len())
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes that are prepared at most: what a pipe of 256 slots holds in fat slots.
+const MASTER_AT_MOST: usize = 256 * FRAGMENT;
+/// A buffer for write(2): at least so many bytes, in whole periods.
+const BUFFER_AT_LEAST: usize = 256 << 10;
+
+impl Constant {
+    /// A constant of this pattern, of any length. An empty one writes nothing.
+    #[must_use]
+    pub fn new(pattern: &[u8]) -> Self {
+        Self {
+            pattern: pattern.to_vec(),
+            phase: 0,
+            way: Way::Undecided,
+            waiter: Waiter::new(Wait::Adaptive, End::Write),
+        }
+    }
+
+    /// Chooses how to wait for the reader; [`Wait::Adaptive`] by default.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.waiter = Waiter::new(wait, End::Write);
+        self
+    }
+
+    /// How bytes move, for people: `tee of fat slots`, or `write` with the reason.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match &self.way {
+            Way::Undecided => "nothing was written yet".to_owned(),
+            Way::Tee(c) => format!("tee of {}", crate::size::Size(c.len as u64)),
+            Way::Write { reason, .. } => format!("write ({reason})"),
+        }
+    }
+
+    /// Writes exactly `len` bytes, continuing the pattern where the last call left off.
+    ///
+    /// # Errors
+    /// `BrokenPipe` when the reader has gone, or what the system calls report; how much was written before is unknown
+    /// to the caller then, as with [`std::io::Write::write_all`].
+    pub fn write_all(&mut self, out: impl AsFd, len: u64) -> io::Result<()> {
+        let out = out.as_fd();
+        let mut left = len;
+        while left > 0 && !self.pattern.is_empty() {
+            self.waiter.before_call(out)?;
+            match self.write_some(out, left) {
+                Ok(n) => left -= n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waiter.after_would_block(out)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes until the reader goes away, which is the only good end: the error is never returned as `BrokenPipe`.
+    ///
+    /// # Errors
+    /// What the system calls report, except `BrokenPipe`.
+    pub fn write_forever(&mut self, out: impl AsFd) -> io::Result<()> {
+        match self.write_all(out, u64::MAX) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// One call's worth, at least one byte and at most `most`. What it returns is in the output.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the output is full and the wait strategy does not block, and what the system calls report.
+    pub fn write_some(&mut self, out: BorrowedFd<'_>, most: u64) -> io::Result<u64> {
+        if let Way::Undecided = self.way {
+            self.decide(out);
+        }
+        if let Way::Tee(conduit) = &self.way
+            && conduit.owner != std::process::id()
+        {
+            self.decide(out);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let moved = match &mut self.way {
+            Way::Tee(conduit) => {
+                match conduit.send(out, most, self.phase, self.waiter.wait().splice_flags()) {
+                    Err(e) if is_refusal(&e) && conduit.pending == 0 => {
+                        let reason = Error::system("tee refused", e, "");
+                        self.way = self.by_write(reason);
+                        return self.write_some(out, most as u64);
+                    }
+                    other => other?,
+                }
+            }
+            Way::Write { repeated, .. } => {
+                let from = &repeated[self.phase..];
+                sys::write(out, &from[..from.len().min(most)])?
+            }
+            Way::Undecided => 0,
+        };
+        self.phase = (self.phase + moved % self.pattern.len()) % self.pattern.len();
+        Ok(moved as u64)
+    }
+
+    fn decide(&mut self, out: BorrowedFd<'_>) {
+        self.way = match self.conduit(out) {
+            Ok(conduit) => Way::Tee(Box::new(conduit)),
+            Err(reason) => self.by_write(reason),
+        };
+    }
+
+    fn by_write(&self, reason: Error) -> Way {
+        let periods = BUFFER_AT_LEAST.div_ceil(self.pattern.len().max(1));
+        Way::Write {
+            repeated: self.pattern.repeat(periods),
+            reason,
+        }
+    }
+
+    fn conduit(&self, out: BorrowedFd<'_>) -> Result<Conduit> {
+        if !sys::is_pipe(out) {
+            return Err(Error::new("no tee", "the output is not a pipe", ""));
+        }
+        if let Some(refusal) = crate::probe::fat_refusal() {
+            return Err(Error::new("no tee", refusal.to_string(), ""));
+        }
+        let too_long = || {
+            let len = crate::size::Size(self.pattern.len() as u64);
+            Error::new(
+                "no tee",
+                format!("the pattern of {len} is too long for a pipe"),
+                "",
+            )
+        };
+        if self.pattern.len() > MASTER_AT_MOST {
+            return Err(too_long());
+        }
+        let (master, scratch) = (Pipe::new()?, Pipe::new()?);
+        let capacity = capacity::largest(&master.write)?.granted;
+        if capacity::largest(&scratch.write)?.granted < capacity {
+            return Err(Error::new(
+                "no tee",
+                "no pipe memory left for this user",
+                "",
+            ));
+        }
+        let mut conduit = Conduit {
+            master,
+            scratch,
+            len: 0,
+            pending: 0,
+            owner: std::process::id(),
+        };
+        let slots = capacity / rustix::param::page_size();
+        conduit
+            .fill(&self.pattern, slots)
+            .map_err(|e| Error::system("no tee", e, ""))?;
+        if conduit.len == 0 {
+            return Err(too_long());
+        }
+        Ok(conduit)
+    }
+}
+
+/// An error that says "not this way" rather than "not at all".
+fn is_refusal(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
+}
+
+impl Conduit {
+    /// Fills the master with whole periods, each fragment a slot of its own.
+    ///
+    /// A fragment is spliced from the socket into the empty scratch pipe first and from there into the master: straight
+    /// into a ring that is nearly full, the kernel would break it up (KERNEL: at most free slots × 4 KiB per call).
+    fn fill(&mut self, pattern: &[u8], slots: usize) -> io::Result<()> {
+        let mut fat = Fat::new()?;
+        let target = (slots * FRAGMENT / pattern.len()) * pattern.len();
+        let copies = FRAGMENT.div_ceil(pattern.len()) + 1;
+        let repeated = pattern.repeat(copies);
+        let (mut filled, mut whole) = (0, 0);
+        while filled < target {
+            let phase = filled % pattern.len();
+            let want = FRAGMENT.min(target - filled).min(repeated.len() - phase);
+            let staged = fat.stage(&repeated[phase..phase + want])?;
+            let moved = self.through_scratch(&fat, staged)?;
+            filled += moved;
+            if moved < staged {
+                break; // fragments were smaller than hoped for: fewer bytes fill the slots
+            }
+            whole = filled / pattern.len() * pattern.len();
+        }
+        // What lies behind the last whole period is never tee'd.
+        self.len = whole.min(filled / pattern.len() * pattern.len());
+        Ok(())
+    }
+
+    /// Moves `len` staged bytes into the master; returns how many found room there.
+    fn through_scratch(&self, fat: &Fat, len: usize) -> io::Result<usize> {
+        let flags = SpliceFlags::NONBLOCK;
+        let mut in_scratch = 0;
+        while in_scratch < len {
+            in_scratch += fat.deliver(&self.scratch.write, len - in_scratch, flags)?;
+        }
+        let mut moved = 0;
+        while moved < len {
+            match sys::splice(&self.scratch.read, &self.master.write, len - moved, flags) {
+                Ok(n) => moved += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.drop_from_scratch(len - moved)?;
+        Ok(moved)
+    }
+
+    fn drop_from_scratch(&self, len: usize) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let discard = Discard::new()?;
+        let mut left = len;
+        while left > 0 {
+            left -= discard.discard(&self.scratch.read, left, SpliceFlags::NONBLOCK)?;
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        out: BorrowedFd<'_>,
+        most: usize,
+        phase: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        if self.pending == 0 {
+            let teed = sys::tee(
+                &self.master.read,
+                &self.scratch.write,
+                self.len,
+                SpliceFlags::NONBLOCK,
+            )?;
+            if teed != self.len {
+                // Cannot be: the scratch pipe is empty and has as many slots.
+                self.drop_from_scratch(teed)?;
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            self.drop_from_scratch(phase)?;
+            self.pending = self.len - phase;
+        }
+        let moved = sys::splice(&self.scratch.read, out, self.pending.min(most), flags)?;
+        self.pending -= moved;
+        Ok(moved)
+    }
+}

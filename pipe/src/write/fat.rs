@@ -1,0 +1,98 @@
+//! `fat`: copy into a socket 32 KiB at a time, and splice the fragments into the pipe, each as one slot.
+//!
+//! A slot that comes out of a socket holds a whole socket fragment, which for an AF_UNIX stream is up to 32 KiB
+//! (`sock_alloc_send_pskb` allocates order 3). So the pages are the kernel's, allocated eight at a time, and the pipe's
+//! mutex is taken once for all of them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::error::{Error, Result};
+use crate::sys::{self, SpliceFlags};
+
+/// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
+pub const FRAGMENT: usize = 32 << 10;
+
+/// Sends before they are delivered: what fits into a send buffer of default size (212992 bytes).
+const FRAGMENTS_AT_ONCE: usize = 6;
+
+/// A socket pair through which bytes become fat slots.
+#[derive(Debug)]
+pub struct Fat {
+    ends: Ends,
+    /// The process that owns the socket: a forked child would mix its bytes with its parent's.
+    owner: u32,
+}
+
+#[derive(Debug)]
+struct Ends {
+    tx: OwnedFd,
+    rx: OwnedFd,
+}
+
+impl Ends {
+    fn new() -> Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (tx, rx) = pair.map_err(|e| Error::system("no socket for fat slots", e, ""))?;
+        Ok(Self { tx, rx })
+    }
+}
+
+impl Fat {
+    /// Makes the socket pair.
+    ///
+    /// # Errors
+    /// No sockets or descriptors to be had.
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            ends: Ends::new()?,
+            owner: std::process::id(),
+        })
+    }
+
+    /// Copies bytes into the socket, and returns how many. They are not in any pipe yet: [`Fat::deliver`] or
+    /// [`Fat::discard`] must account for all of them before the next call.
+    ///
+    /// # Errors
+    /// No memory for socket buffers (`ENOBUFS`, `ENOMEM`); then nothing was copied.
+    pub fn stage(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let me = std::process::id();
+        if self.owner != me {
+            self.ends = Ends::new()?;
+            self.owner = me;
+        }
+        let mut staged = 0;
+        for piece in bytes.chunks(FRAGMENT).take(FRAGMENTS_AT_ONCE) {
+            match sys::send(&self.ends.tx, piece) {
+                Ok(n) => {
+                    staged += n;
+                    if n < piece.len() {
+                        break;
+                    }
+                }
+                // The send buffer is full, or memory is short: what was staged can be delivered.
+                Err(_) if staged > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(staged)
+    }
+
+    /// Moves up to `len` staged bytes into a pipe.
+    ///
+    /// # Errors
+    /// What `splice(2)` reports; then nothing was moved.
+    pub fn deliver(&self, pipe: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+        sys::splice(&self.ends.rx, pipe, len, flags)
+    }
+
+    /// Forgets staged bytes that will not be delivered.
+    pub fn discard(&mut self) -> Result<()> {
+        // A new socket is simpler than to read the old one empty, and cannot leave anything behind.
+        self.ends = Ends::new()?;
+        Ok(())
+    }
+}

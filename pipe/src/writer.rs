@@ -1,0 +1,557 @@
+//! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
+
+mod choice;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+
+use crate::sys::{self, End, SpliceFlags};
+use crate::wait::{Wait, Waiter};
+use crate::write::fat::Fat;
+use crate::write::fresh::{Fresh, PIECE};
+use crate::{capacity, probe};
+use choice::Choice;
+
+/// A way into a pipe for new data. Each is sound for every reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Copy into a huge page, lend it, abandon it (`vmsplice(2)`).
+    Fresh,
+    /// Copy into a socket, splice fat slots into the pipe.
+    Fat,
+    /// `write(2)`.
+    Copy,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fresh => "fresh",
+            Self::Fat => "fat",
+            Self::Copy => "write",
+        })
+    }
+}
+
+/// How a writer's bytes move, and which ways were refused.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// The way that large writes take now. Small ones always take `write(2)`.
+    pub way: Way,
+    /// Ways that were refused, each with the reason.
+    pub fallbacks: Vec<(Way, String)>,
+    /// Capacity of the pipe in bytes; `None` where the output is not a pipe.
+    pub capacity: Option<usize>,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.way)?;
+        if let Some(capacity) = self.capacity {
+            write!(f, ", {} pipe", crate::size::Size(capacity as u64))?;
+        }
+        for (way, reason) in &self.fallbacks {
+            write!(f, "; not {way}: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// System calls that a writer has made to move bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All of them.
+    pub made: u64,
+    /// Those that found the pipe full.
+    pub would_block: u64,
+}
+
+/// Writes below this many bytes go by `write(2)`, which is cheaper for them. Far above `PIPE_BUF`, so that writes up to
+/// that stay atomic.
+pub const LARGE: usize = 16 << 10;
+
+/// A writer of new data into a pipe, sound for every reader: no byte is changed after it was written.
+///
+/// Owns or borrows a descriptor. Works on anything that can be written; what is not a pipe gets `write(2)`.
+///
+/// # What it promises
+/// - [`write`](Write::write) returns `n` once `n` bytes are in the pipe. Nothing is buffered: `flush` has nothing to do,
+///   and exit, panic or drop lose nothing.
+/// - On a pipe that is non-blocking (`O_NONBLOCK`), `WouldBlock` means that nothing was taken, and a short count that the
+///   rest was not: no byte waits in a place that nobody sees.
+/// - Up to `PIPE_BUF` (4096) bytes are atomic. With several writers on one pipe, each one's bytes arrive in its order.
+/// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
+/// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
+///   fork is zero in the child.
+/// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
+///
+/// # Memory
+/// 2 MiB of address space, resident while it is filled. Pages in the pipe belong to the pipe, not to this process: with
+/// `fresh` one slot that somebody keeps can keep its whole 2 MiB page, so that a full 1 MiB pipe holds at most 4 MiB; with
+/// `fat` a pipe of 256 slots can hold 8 MiB. Both are charged to the writer's memory cgroup.
+///
+/// # Examples
+/// As a drop-in for standard output:
+/// ```
+/// use std::io::Write;
+/// let mut out = fullbore::stdout();
+/// out.write_all(&[b'x'; 100])?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+/// In place, without any copy:
+/// ```
+/// # let (_reader, pipe) = std::io::pipe()?;
+/// let mut out = fullbore::PipeWriter::new(pipe);
+/// let block = out.block(64 << 10);
+/// block.fill(b'x');
+/// out.commit(64 << 10)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct PipeWriter<Fd> {
+    fd: Fd,
+    forced: Option<Way>,
+    keep_capacity: bool,
+    waiter: Waiter,
+    calls: Calls,
+    /// The ways that are ready; decided at the first large write.
+    ways: Option<Ways>,
+    block: Block,
+}
+
+#[derive(Debug)]
+struct Ways {
+    fresh: Option<Fresh>,
+    fat: Option<Fat>,
+    choice: Choice,
+    fallbacks: Vec<(Way, String)>,
+    capacity: Option<usize>,
+}
+
+/// The block that was handed out last.
+#[derive(Debug)]
+struct Block {
+    /// Where it lies: with `Fresh` first in the pages to be lent, else in `heap`.
+    way: Way,
+    /// Bytes of it that were not committed.
+    left: usize,
+    opened: Option<Instant>,
+    heap: Vec<u8>,
+    /// Those bytes, where they lie in `heap`.
+    in_heap: Range<usize>,
+}
+
+impl Block {
+    const NONE: Self = Self {
+        way: Way::Copy,
+        left: 0,
+        opened: None,
+        heap: Vec::new(),
+        in_heap: 0..0,
+    };
+}
+
+impl Ways {
+    fn current(&self) -> Way {
+        match (&self.fresh, &self.fat) {
+            (Some(_), Some(_)) => self.choice.current(),
+            (Some(_), None) => Way::Fresh,
+            (None, Some(_)) => Way::Fat,
+            (None, None) => Way::Copy,
+        }
+    }
+
+    /// Gives a way up. Nothing of what is being written has been taken by it.
+    fn refuse(&mut self, way: Way, reason: impl fmt::Display) {
+        match way {
+            Way::Fresh => self.fresh = None,
+            Way::Fat => self.fat = None,
+            Way::Copy => {}
+        }
+        self.fallbacks.push((way, reason.to_string()));
+    }
+}
+
+impl<Fd: AsFd> PipeWriter<Fd> {
+    /// A writer into `fd`, which chooses the fastest way by trying.
+    #[must_use]
+    pub fn new(fd: Fd) -> Self {
+        Self {
+            fd,
+            forced: None,
+            keep_capacity: false,
+            waiter: Waiter::new(Wait::Adaptive, End::Write),
+            calls: Calls::default(),
+            ways: None,
+            block: Block::NONE,
+        }
+    }
+
+    /// Takes this way and no other, except `write(2)` where it is refused.
+    #[must_use]
+    pub fn with_way(mut self, way: Way) -> Self {
+        self.forced = Some(way);
+        self
+    }
+
+    /// Waits like this when the pipe is full, in place of [`Wait::Adaptive`].
+    #[must_use]
+    pub fn with_wait(mut self, wait: Wait) -> Self {
+        self.waiter = Waiter::new(wait, End::Write);
+        self
+    }
+
+    /// Leaves the capacity of the pipe as it is.
+    #[must_use]
+    pub fn keep_capacity(mut self) -> Self {
+        self.keep_capacity = true;
+        self
+    }
+
+    /// The descriptor. Bytes written to it directly go between those written here, in order.
+    pub fn get_ref(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Returns the descriptor. Nothing is buffered, so nothing is lost.
+    pub fn into_inner(self) -> Fd {
+        self.fd
+    }
+
+    /// How large writes move, and why not better. Decides it if there was no large write yet.
+    pub fn path(&mut self) -> Path {
+        let ways = self.decided();
+        Path {
+            way: ways.current(),
+            fallbacks: ways.fallbacks.clone(),
+            capacity: ways.capacity,
+        }
+    }
+
+    /// System calls made so far to move bytes.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn decided(&mut self) -> &mut Ways {
+        let Self {
+            fd,
+            forced,
+            keep_capacity,
+            ways,
+            ..
+        } = self;
+        ways.get_or_insert_with(|| decide(fd.as_fd(), *forced, *keep_capacity))
+    }
+
+    /// Memory to generate data into: `len` bytes, at most 1 MiB. With the way `fresh` it lies in the very pages that the
+    /// pipe will be given, so that nothing is copied. What it contains is unspecified.
+    ///
+    /// An earlier block that was not committed is forgotten.
+    pub fn block(&mut self, len: usize) -> &mut [u8] {
+        let len = len.min(PIECE);
+        let opened = Instant::now();
+        let ways = self.decided();
+        if ways.current() == Way::Fresh
+            && let Some(fresh) = &mut ways.fresh
+            && let Err(e) = fresh.prepare(len)
+        {
+            ways.refuse(Way::Fresh, e);
+        }
+        let way = ways.current();
+        self.block.way = way;
+        self.block.left = len;
+        self.block.opened = Some(opened);
+        match self.ways.as_mut().and_then(|w| w.fresh.as_mut()) {
+            Some(fresh) if way == Way::Fresh => fresh.open(len),
+            _ => {
+                self.block.in_heap = 0..len;
+                let heap = &mut self.block.heap;
+                heap.resize(heap.len().max(len), 0);
+                &mut heap[..len]
+            }
+        }
+    }
+
+    /// Sends the first `len` bytes of the block that [`block`](Self::block) gave. Returns how many were taken, which is
+    /// `len` unless the pipe is non-blocking; then the others are still there, and can be committed next.
+    ///
+    /// # Errors
+    /// `WouldBlock` when a non-blocking pipe took nothing, `BrokenPipe` when the reader has gone, and what else the
+    /// system calls report.
+    ///
+    /// # Panics
+    /// When `len` is more than is left of the block.
+    pub fn commit(&mut self, len: usize) -> io::Result<usize> {
+        let left = self.block.left;
+        assert!(len <= left, "commit of {len} bytes of a block of {left}");
+        let way = self.block.way;
+        let sent = match way {
+            Way::Fresh => self.commit_lent(len)?,
+            Way::Fat | Way::Copy => self.commit_heap(len)?,
+        };
+        self.block.left -= sent;
+        if let (Some(opened), Some(ways)) = (self.block.opened.take(), &mut self.ways) {
+            ways.choice.record(way, sent, opened.elapsed());
+        }
+        Ok(sent)
+    }
+
+    fn commit_lent(&mut self, len: usize) -> io::Result<usize> {
+        let left = self.block.left;
+        let sent = if len >= LARGE {
+            self.lend(len)
+        } else {
+            self.move_all(len, |this, moved, _| {
+                let fresh = fresh(&mut this.ways)?;
+                let n = sys::write(&this.fd, fresh.open(len - moved))?;
+                fresh.skip(n);
+                Ok(n)
+            })
+        };
+        match sent {
+            // Nothing has moved: the bytes are still there, and go another way.
+            Err(e) if is_refusal(&e) => {
+                let bytes = fresh(&mut self.ways)?.open(left).to_vec();
+                self.block.in_heap = 0..bytes.len();
+                self.block.heap = bytes;
+                self.block.way = Way::Copy;
+                self.decided().refuse(Way::Fresh, e);
+                self.commit_heap(len)
+            }
+            other => other,
+        }
+    }
+
+    fn commit_heap(&mut self, len: usize) -> io::Result<usize> {
+        let heap = std::mem::take(&mut self.block.heap);
+        let at = self.block.in_heap.start;
+        let sent = self.write_all_ways(&heap[at..at + len]);
+        self.block.heap = heap;
+        let sent = sent?;
+        self.block.in_heap.start += sent;
+        Ok(sent)
+    }
+
+    /// Whether the descriptor is non-blocking now. Others who share its description may change that at any time, so it
+    /// is asked when it matters: when the pipe is full.
+    fn is_nonblocking(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+    }
+
+    /// vmsplice knows nothing of `O_NONBLOCK`, so the flag of the call must say it.
+    fn flags(&self) -> SpliceFlags {
+        let flags = self.waiter.wait().splice_flags();
+        if flags.is_empty() && self.is_nonblocking() {
+            return SpliceFlags::NONBLOCK;
+        }
+        flags
+    }
+
+    /// Repeats `call`, which is told how many of `len` bytes have moved and moves some of the others, until all have
+    /// moved, or as many as a non-blocking pipe takes. An error after some have moved is left for the next call to find.
+    fn move_all(
+        &mut self,
+        len: usize,
+        mut call: impl FnMut(&mut Self, usize, SpliceFlags) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let flags = self.flags();
+        let mut moved = 0;
+        while moved < len {
+            let attempt = self
+                .waiter
+                .before_call(&self.fd)
+                .and_then(|()| call(self, moved, flags));
+            self.calls.made += 1;
+            let error = match attempt {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(n) => {
+                    moved += n;
+                    continue;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.calls.would_block += 1;
+                    if !self.is_nonblocking() && self.waiter.after_would_block(&self.fd).is_ok() {
+                        continue;
+                    }
+                    e
+                }
+                Err(e) => e,
+            };
+            return if moved > 0 { Ok(moved) } else { Err(error) };
+        }
+        Ok(moved)
+    }
+
+    /// Lends the first `len` bytes of what was prepared.
+    fn lend(&mut self, len: usize) -> io::Result<usize> {
+        self.move_all(len, |this, moved, flags| {
+            fresh(&mut this.ways)?.send(&this.fd, len - moved, flags)
+        })
+    }
+
+    fn write_fresh(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let fresh = fresh(&mut self.ways)?;
+        fresh.prepare(bytes.len())?;
+        fresh.open(bytes.len()).copy_from_slice(bytes);
+        self.lend(bytes.len())
+    }
+
+    fn write_fat(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut written = 0;
+        while written < bytes.len() {
+            let result = self.write_fat_round(&bytes[written..]);
+            match result {
+                Ok(n) => written += n,
+                Err(_) if written > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Stages what fits into the socket and delivers it. What the pipe did not take is not left in the socket.
+    fn write_fat_round(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let fat = self.ways.as_mut().and_then(|w| w.fat.take());
+        let mut fat = fat.ok_or(io::ErrorKind::Unsupported)?;
+        let staged = fat.stage(bytes);
+        let delivered = match staged {
+            Ok(staged) => self.move_all(staged, |this, moved, flags| {
+                fat.deliver(&this.fd, staged - moved, flags)
+            }),
+            Err(ref e) => Err(e.kind().into()),
+        };
+        let complete = matches!((&staged, &delivered), (Ok(s), Ok(d)) if s == d);
+        if complete || fat.discard().is_ok() {
+            self.decided().fat = Some(fat);
+        }
+        staged.and(delivered)
+    }
+
+    /// Writes by the best way, and by the next best where that is refused. Blocking pipes take everything.
+    fn write_all_ways(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let way = if bytes.len() < LARGE {
+                Way::Copy
+            } else {
+                self.decided().current()
+            };
+            let start = Instant::now();
+            let written = match way {
+                Way::Fresh => self.write_fresh(bytes),
+                Way::Fat => self.write_fat(bytes),
+                Way::Copy => self.move_all(bytes.len(), |this, moved, _| {
+                    sys::write(&this.fd, &bytes[moved..])
+                }),
+            };
+            match written {
+                Err(e) if way != Way::Copy && is_refusal(&e) => self.decided().refuse(way, e),
+                Ok(n) => {
+                    if let Some(ways) = &mut self.ways {
+                        ways.choice.record(way, n, start.elapsed());
+                    }
+                    return Ok(n);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> Write for PipeWriter<Fd> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() < LARGE {
+            self.calls.made += 1;
+            return sys::write(&self.fd, bytes);
+        }
+        self.write_all_ways(&bytes[..bytes.len().min(PIECE)])
+    }
+
+    /// Does nothing: nothing is buffered.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<Fd: AsFd> AsFd for PipeWriter<Fd> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl<Fd: fmt::Debug> fmt::Debug for PipeWriter<Fd> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PipeWriter")
+            .field("fd", &self.fd)
+            .field("ways", &self.ways)
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A writer into standard output. Do not mix it with `print!`, which buffers on its own.
+#[must_use]
+pub fn stdout() -> PipeWriter<BorrowedFd<'static>> {
+    PipeWriter::new(rustix::stdio::stdout())
+}
+
+/// An error that says "not this way": the next way will tell whether it is a final one.
+fn is_refusal(e: &io::Error) -> bool {
+    !matches!(
+        e.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe
+    )
+}
+
+/// `fresh`, where it is in use.
+fn fresh(ways: &mut Option<Ways>) -> io::Result<&mut Fresh> {
+    let fresh = ways.as_mut().and_then(|w| w.fresh.as_mut());
+    fresh.ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways {
+    let mut ways = Ways {
+        fresh: None,
+        fat: None,
+        choice: Choice::default(),
+        fallbacks: Vec::new(),
+        capacity: None,
+    };
+    let wanted = |way| forced.is_none_or(|forced| forced == way);
+    if !sys::is_pipe(fd) {
+        for way in [Way::Fresh, Way::Fat] {
+            if wanted(way) {
+                ways.refuse(way, "the output is not a pipe");
+            }
+        }
+        return ways;
+    }
+    if !keep_capacity {
+        let _ = capacity::largest(fd); // what was granted is read back below
+    }
+    ways.capacity = capacity::get(fd).ok();
+    if wanted(Way::Fresh) {
+        match probe::fresh_refusal() {
+            Some(reason) => ways.refuse(Way::Fresh, reason),
+            None => match Fresh::new() {
+                Ok(fresh) => ways.fresh = Some(fresh),
+                Err(e) => ways.refuse(Way::Fresh, e),
+            },
+        }
+    }
+    if wanted(Way::Fat) {
+        match probe::fat_refusal() {
+            Some(reason) => ways.refuse(Way::Fat, reason),
+            None => match Fat::new() {
+                Ok(fat) => ways.fat = Some(fat),
+                Err(e) => ways.refuse(Way::Fat, e),
+            },
+        }
+    }
+    ways
+}
