@@ -57,10 +57,10 @@ pub struct LadderArgs {
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     pub rungs: Vec<String>,
     /// Rounds; each runs every rung once, in an order of its own
-    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
     /// Seconds of each trial [default: as many as fit in 45 s altogether]
-    #[arg(long, value_parser = seconds, value_name = "S", conflicts_with = "bytes")]
+    #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S", conflicts_with = "bytes")]
     pub seconds: Option<f64>,
     /// Bytes of each trial, instead of seconds
     #[arg(long, value_parser = positive_size, value_name = "SIZE")]
@@ -68,8 +68,11 @@ pub struct LadderArgs {
     /// CPUs of writer and reader [default: two that share a cache]
     #[arg(long, value_parser = two_cpus, value_name = "W,R")]
     pub cpus: Option<(usize, usize)>,
+    /// Also run N pairs at once, on CPUs of their own, and show how that scales
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), conflicts_with = "cpus")]
+    pub pairs: Option<u16>,
     /// Say what each rung changes, and why that helps, and measure nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub explain: bool,
     /// Print one JSON document instead of the table
     #[arg(long)]
@@ -84,7 +87,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
     /// Seed of the order of trials [default: the time]
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Colours in the table
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
@@ -103,10 +106,10 @@ pub enum Color {
 /// The options of both `write` and `read`: one line can be given to both, each obeys what concerns it.
 #[derive(Args, Debug)]
 pub struct PairArgs {
-    /// Way into the pipe: write, vmsplice
+    /// Way into the pipe: write, vmsplice, fresh, fat, tee
     #[arg(long, alias = "write_with", value_name = "WAY")]
     pub write_with: Option<WriteWith>,
-    /// Way out of the pipe: read, splice
+    /// Way out of the pipe: read, splice, relay
     #[arg(long, alias = "read_with", value_name = "WAY")]
     pub read_with: Option<ReadWith>,
     /// Short for --write-with of a writer, --read-with of a reader
@@ -128,7 +131,7 @@ pub struct PairArgs {
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub bytes: Option<u64>,
     /// Stop after so many seconds
-    #[arg(long, value_parser = seconds, value_name = "S")]
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true, value_name = "S")]
     pub seconds: Option<f64>,
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
@@ -299,6 +302,14 @@ fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
         .ok()
         .filter(|s: &f64| s.is_finite() && *s > 0.0 && *s <= 86_400.0)
         .ok_or("not a time; use seconds between 0 and 86400, for example 0.5")
+}
+
+/// A trial must be long enough for both sides to see its beginning and its end.
+fn trial_seconds(text: &str) -> std::result::Result<f64, &'static str> {
+    match seconds(text) {
+        Ok(s) if s < 0.01 => Err("too short for a trial; use at least 0.01"),
+        other => other,
+    }
 }
 
 fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str> {

@@ -32,6 +32,10 @@ pub fn run(args: &LadderArgs) -> Outcome {
     }
     let machine = Machine::detect();
     let cpus = cpus(args, &machine)?;
+    let (rungs, more_cpus) = match args.pairs {
+        Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
+        None => (rungs, Vec::new()),
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
     let options = Options {
@@ -46,13 +50,14 @@ pub fn run(args: &LadderArgs) -> Outcome {
             )),
         },
         cpus,
+        more_cpus,
         seed: args.seed.unwrap_or(now.as_nanos() as u64),
         label: args.label.clone(),
         side: (this_program()?, "pair-side"),
         rungs,
     };
     let place = match (&args.out, args.no_save) {
-        (Some(file), _) => Some(Place::file(file)),
+        (Some(file), _) => Some(Place::file(file)?),
         (None, true) => None,
         (None, false) => Some(Place::new_in_state(now.as_secs())?),
     };
@@ -81,7 +86,7 @@ fn chosen(ids: &[String]) -> Result<Vec<Rung>> {
         return Ok(ladder);
     }
     if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
-        let known: Vec<_> = ladder.iter().map(|r| r.id).collect();
+        let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
         return Err(Error::new(
             format!("--rungs {unknown}"),
             "there is no such rung",
@@ -90,7 +95,7 @@ fn chosen(ids: &[String]) -> Result<Vec<Rung>> {
     }
     Ok(ladder
         .into_iter()
-        .filter(|r| ids.iter().any(|id| id == r.id))
+        .filter(|r| ids.iter().any(|id| *id == r.id))
         .collect())
 }
 
@@ -117,6 +122,43 @@ fn cpus(args: &LadderArgs, machine: &Machine) -> std::result::Result<(usize, usi
     Ok((pair.writer, pair.reader))
 }
 
+/// Each rung once with one pair and once with as many as were asked for and have CPUs.
+fn with_pairs(
+    rungs: Vec<Rung>,
+    wanted: usize,
+    machine: &Machine,
+    first: (usize, usize),
+) -> (Vec<Rung>, Vec<(usize, usize)>) {
+    let mut free = machine.topology.clone();
+    free.cpus_allowed
+        .retain(|&cpu| cpu != first.0 && cpu != first.1);
+    let mut more = Vec::new();
+    while more.len() + 1 < wanted {
+        match free.choose() {
+            Some(pair) if pair.writer != pair.reader => {
+                free.cpus_allowed
+                    .retain(|&cpu| cpu != pair.writer && cpu != pair.reader);
+                more.push((pair.writer, pair.reader));
+            }
+            _ => break,
+        }
+    }
+    let pairs = more.len() + 1;
+    if pairs < wanted {
+        complain(&format!(
+            "warning: {wanted} pairs do not fit: there are CPUs for {pairs}, so that many run"
+        ));
+    }
+    if pairs == 1 {
+        return (rungs, more);
+    }
+    let both = rungs.into_iter().flat_map(|r| {
+        let many = r.with_pairs(pairs);
+        [r, many]
+    });
+    (both.collect(), more)
+}
+
 fn this_program() -> Result<std::path::PathBuf> {
     std::env::current_exe()
         .map_err(|e| Error::system("this program's own file cannot be found", e, "mount /proc"))
@@ -141,7 +183,7 @@ fn climb_and_save(
         match event {
             Event::Trial { done, rung } => {
                 bar.set_position(done as u64);
-                bar.set_message(rung.id);
+                bar.set_message(rung.id.to_string());
                 bar.tick();
             }
             Event::Round(run) => {
@@ -172,7 +214,7 @@ fn climb_and_save(
 fn explanation(rungs: &[Rung]) -> String {
     rungs
         .iter()
-        .map(|r| format!("{:<22} {}\n", r.id, r.explanation))
+        .map(|r| format!("{:<24} {}\n", r.id, r.explanation))
         .collect()
 }
 

@@ -63,7 +63,7 @@ pub fn describe(side: &str, config: &Config, path: &Path) {
         Size(config.buf_size),
         match config.pipe_size {
             PipeSize::Exactly(_) => " (as asked)",
-            PipeSize::Leave => "",
+            PipeSize::Leave | PipeSize::Largest => "",
         },
     ));
     let on: Vec<_> = [

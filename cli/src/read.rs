@@ -24,7 +24,7 @@ pub fn run(args: &PairArgs) -> Outcome {
         sys::pin_to_cpu(cpu)?;
     }
     let stdin = rustix::stdio::stdin();
-    let mut reader = Reader::prepare(&config, stdin)?;
+    let mut reader = Reader::prepare(&config, stdin, None)?;
     if args.verbose {
         describe("read", &config, &reader.path());
     }

@@ -1,7 +1,6 @@
 //! Saved runs: JSON whole, CSV raw and mean, each written so that a reader never sees half a file.
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fullbore::{Error, Result};
@@ -14,9 +13,32 @@ pub struct Place {
 }
 
 impl Place {
-    /// The file the user named.
-    pub fn file(json: &Path) -> Self {
-        Self { json: json.into() }
+    /// The file the user named. That it cannot be written is found now, and not after the first round.
+    pub fn file(json: &Path) -> Result<Self> {
+        let writable = if json.exists() {
+            std::fs::File::options().append(true).open(json).map(drop)
+        } else {
+            let part = part_of(json);
+            std::fs::write(&part, "").and_then(|()| std::fs::remove_file(part))
+        };
+        writable.map_err(|e| not_saved(json, e))?;
+        Ok(Self { json: json.into() })
+    }
+
+    /// Whether the file can be replaced by another one, and have others beside it: no link, device or pipe.
+    fn is_plain(&self) -> bool {
+        std::fs::symlink_metadata(&self.json).map_or(true, |m| m.is_file())
+    }
+
+    /// The CSV file of a kind: `run.raw.csv` beside `run.json`.
+    fn csv(&self, kind: &str) -> PathBuf {
+        let mut name = match self.json.extension() {
+            Some(extension) if extension == "json" => self.json.with_extension(""),
+            _ => self.json.clone(),
+        }
+        .into_os_string();
+        name.push(format!(".{kind}.csv"));
+        name.into()
     }
 
     /// A new directory under the user's state directory.
@@ -58,10 +80,14 @@ impl Place {
     pub fn save(&self, run: &Run) -> Result<()> {
         let json =
             serde_json::to_string_pretty(run).map_err(|e| not_saved(&self.json, e.into()))?;
+        let json = json + "\n";
+        if !self.is_plain() {
+            return std::fs::write(&self.json, json).map_err(|e| not_saved(&self.json, e));
+        }
         for (path, text) in [
-            (self.json.clone(), json + "\n"),
-            (self.json.with_extension("raw.csv"), raw_csv(run)),
-            (self.json.with_extension("mean.csv"), mean_csv(run)),
+            (self.json.clone(), json),
+            (self.csv("raw"), raw_csv(run)),
+            (self.csv("mean"), mean_csv(run)),
         ] {
             replace(&path, &text).map_err(|e| not_saved(&path, e))?;
         }
@@ -88,13 +114,16 @@ fn not_saved(path: &Path, e: std::io::Error) -> Error {
     )
 }
 
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+/// The name a file has until it is complete.
+fn part_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
-    let part = path.with_file_name(name);
-    let mut file = std::fs::File::create(&part)?;
-    file.write_all(text.as_bytes())?;
-    drop(file);
+    path.with_file_name(name)
+}
+
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let part = part_of(path);
+    std::fs::write(&part, text)?;
     std::fs::rename(part, path)
 }
 

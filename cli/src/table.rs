@@ -21,10 +21,14 @@ pub fn draw(run: &Run) -> String {
     let _ = writeln!(out, "{}\n", headline(run));
     let _ = writeln!(
         out,
-        "{HEAD}{:<22} {:>7}  {:<15} {:>7} {:>9} {:>7}  data{HEAD:#}",
+        "{HEAD}{:<24}{:>7}  {:<15} {:>7} {:>9} {:>7}  data{HEAD:#}",
         "rung", "GiB/s", "95 % interval", "ns/page", "previous", "CPU/GiB"
     );
-    let rates = run.rungs.iter().filter_map(|r| r.gib_per_s);
+    let rates = run
+        .rungs
+        .iter()
+        .flat_map(|r| std::iter::once(r).chain(&r.apart));
+    let rates = rates.filter_map(|r| r.gib_per_s);
     let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
     for result in &run.rungs {
         row(&mut out, result, fastest, false);
@@ -32,11 +36,13 @@ pub fn draw(run: &Run) -> String {
             row(&mut out, apart, fastest, true);
         }
     }
-    let _ = writeln!(out, "\n{}", footnote());
-    let doubts = run
-        .rungs
-        .iter()
-        .flat_map(|r| r.warnings.iter().map(move |w| format!("{}: {w}", r.id)));
+    let _ = writeln!(out, "\n{}", footnote(run));
+    let doubts = run.rungs.iter().flat_map(|r| {
+        r.refused
+            .iter()
+            .chain(&r.warnings)
+            .map(move |w| format!("{}: {w}", r.id))
+    });
     for warning in run.warnings.iter().cloned().chain(doubts) {
         let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
     }
@@ -58,18 +64,31 @@ fn headline(run: &Run) -> String {
         .map_or(String::new(), |(ns, state)| {
             format!(" ({state}: a cache line travels {ns:.0} ns)")
         });
+    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
+    let place = if writer == reader {
+        format!("writer and reader share CPU {writer}")
+    } else {
+        format!("writer on CPU {writer}, reader on CPU {reader}{distance}")
+    };
     format!(
-        "{cpu}, Linux {}; writer on CPU {writer}, reader on CPU {reader}{distance}; {} of {} rounds, {each} each",
-        machine.kernel.as_deref().unwrap_or("of unknown release"),
-        run.method.rounds_done,
-        run.method.rounds,
+        "{cpu}, Linux {kernel}\n{place}\n{} of {} rounds, {each} a trial",
+        run.method.rounds_done, run.method.rounds,
     )
 }
 
-fn footnote() -> &'static str {
-    "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be told from 1. CPU/GiB: CPU seconds of\n\
-     both sides. data: whether the reader's CPU touches it; where it does not, GiB/s is a rate of references, not of bytes\n\
-     touched."
+fn footnote(run: &Run) -> String {
+    let memory = run.memory.map_or(String::new(), |m| {
+        format!(
+            "\nFor scale: one CPU here reads memory at {} GiB/s and copies it at {} GiB/s.",
+            short(m.read),
+            short(m.copy)
+        )
+    });
+    format!(
+        "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be told from 1.\n\
+         CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches it; where it does not,\n\
+         GiB/s is a rate of references, not of bytes touched.{memory}"
+    )
 }
 
 fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
@@ -82,7 +101,11 @@ fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
     };
     let style = if apart { APART } else { Style::new() };
     let Some(rate) = result.gib_per_s else {
-        let _ = writeln!(out, "{style}{name:<22}{style:#} not measured");
+        let why = match result.refused {
+            Some(_) => "refused: see below",
+            None => "not measured yet",
+        };
+        let _ = writeln!(out, "{style}{name:<24}{style:#}      –  {why}");
         return;
     };
     let interval = match result.samples.len() {
@@ -100,7 +123,7 @@ fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
         .map_or(String::new(), |r: Estimate| format!("×{:.2}", r.median));
     let _ = writeln!(
         out,
-        "{style}{name:<22}{style:#} {:>7}  {interval:<15} {:>7} {ratio_style}{ratio:>7} {mark}{ratio_style:#} {:>7.3}  {:<4}  {BAR}{}{BAR:#}",
+        "{style}{name:<24}{style:#}{:>7}  {interval:<15} {:>7} {ratio_style}{ratio:>7} {mark}{ratio_style:#} {:>7.3}  {:<4}  {BAR}{}{BAR:#}",
         short(rate.median),
         short(result.ns_per_page.unwrap_or_default()),
         result.cpu_s_per_gib.unwrap_or_default(),

@@ -26,7 +26,7 @@ pub fn run(args: &PairArgs) -> Outcome {
         }
     }
     let stdout = rustix::stdio::stdout();
-    let mut writer = Writer::prepare(&config, stdout)?;
+    let mut writer = Writer::prepare(&config, stdout, None)?;
     if args.verbose {
         describe("write", &config, &writer.path());
     }

@@ -20,6 +20,14 @@ pub enum WriteWith {
     Write,
     /// `vmsplice(2)` of two buffers in turn.
     Vmsplice,
+    /// The library's `fresh`: new data copied into huge pages that are lent and abandoned.
+    Fresh,
+    /// The library's `fat`: new data copied into a socket and spliced from there.
+    Fat,
+    /// The library's `Constant`: tee from a master pipe of fat slots.
+    Tee,
+    /// No pipe: a ring in shared memory. For the ladder only.
+    SharedMemory,
 }
 
 /// The way out of the pipe.
@@ -31,21 +39,35 @@ pub enum ReadWith {
     Read,
     /// `splice(2)` to /dev/null.
     Splice,
+    /// Whole slots into a private pipe, dropped there.
+    Relay,
+    /// No pipe: a ring in shared memory. For the ladder only.
+    SharedMemory,
 }
 
 impl WriteWith {
-    /// Every way, with its name.
-    pub const ALL: [(Self, &str); 2] = [(Self::Write, "write"), (Self::Vmsplice, "vmsplice")];
+    /// Every way through a pipe, with its name.
+    pub const ALL: [(Self, &str); 5] = [
+        (Self::Write, "write"),
+        (Self::Vmsplice, "vmsplice"),
+        (Self::Fresh, "fresh"),
+        (Self::Fat, "fat"),
+        (Self::Tee, "tee"),
+    ];
 }
 
 impl ReadWith {
-    /// Every way, with its name.
-    pub const ALL: [(Self, &str); 2] = [(Self::Read, "read"), (Self::Splice, "splice")];
+    /// Every way out of a pipe, with its name.
+    pub const ALL: [(Self, &str); 3] = [
+        (Self::Read, "read"),
+        (Self::Splice, "splice"),
+        (Self::Relay, "relay"),
+    ];
 
     /// Whether the reader's CPU touches the data.
     #[must_use]
     pub fn touches_data(self) -> bool {
-        self == Self::Read
+        !matches!(self, Self::Splice | Self::Relay)
     }
 }
 
@@ -54,7 +76,7 @@ macro_rules! named {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let name = Self::ALL.iter().find(|(way, _)| way == self);
-                f.write_str(name.map_or("?", |(_, name)| name))
+                f.write_str(name.map_or("shared memory", |(_, name)| name))
             }
         }
 
@@ -84,6 +106,8 @@ pub enum PipeSize {
     Leave,
     /// Exactly so many bytes.
     Exactly(u64),
+    /// As large as this user may have it.
+    Largest,
 }
 
 /// What one pair does. Each side obeys what concerns it.
@@ -168,7 +192,7 @@ impl Config {
             );
         }
         if self.write_with == WriteWith::Vmsplice {
-            if self.pipe_size != PipeSize::Leave {
+            if matches!(self.pipe_size, PipeSize::Exactly(_)) {
                 return wrong(
                     "--pipe-size with vmsplice".into(),
                     "the capacity is half the buffer, so that a buffer has been read before it is used again",
@@ -210,10 +234,11 @@ impl Config {
         Ok(())
     }
 
-    /// The capacity in bytes that the pipe must be given, if any.
+    /// The exact capacity in bytes that the pipe must be given, if any.
     #[must_use]
     pub fn capacity(&self) -> Option<u64> {
         match (self.write_with, self.pipe_size) {
+            (_, PipeSize::Largest) => None,
             (WriteWith::Vmsplice, _) => Some(self.buf_size / 2),
             (_, PipeSize::Exactly(bytes)) => Some(bytes),
             (_, PipeSize::Leave) => None,

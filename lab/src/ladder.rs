@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fullbore::Result;
+use fullbore::{Error, Result};
 
 use crate::machine::{self, CpuTicks, Machine};
+use crate::memory::{self, MemoryRates};
 use crate::pair::{self, Trial};
 use crate::plan;
 use crate::run::{LineTravel, Method, Run, SCHEMA, Sample, summarise, warnings};
@@ -17,6 +18,9 @@ use crate::trial::Until;
 
 /// Seconds at the start of each trial that are not measured: page tables, caches and clocks settle.
 pub const WARM_UP_S: f64 = 0.1;
+
+/// A rung whose trials failed so often is not tried again.
+const FAILURES_ALLOWED: usize = 2;
 
 /// What to climb and how.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct Options {
     pub until: Until,
     /// CPUs of writer and reader.
     pub cpus: (usize, usize),
+    /// CPUs of further pairs, for rungs that run several at once.
+    pub more_cpus: Vec<(usize, usize)>,
     /// Seed of the order of trials.
     pub seed: u64,
     /// What the owner wants to say about the machine.
@@ -54,7 +60,7 @@ pub enum Event<'a> {
 /// Climbs. After each event `on_event` decides whether to go on; the run so far is returned either way.
 ///
 /// # Errors
-/// A trial failed. What was measured before has been handed to `on_event`.
+/// Every trial of every rung failed. A rung whose trials fail does not keep the others from being climbed.
 pub fn climb(
     options: &Options,
     machine: Machine,
@@ -71,22 +77,28 @@ pub fn climb(
         label: options.label.clone(),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
+            pairs: options.more_cpus.iter().map(|&(w, r)| [w, r]).collect(),
             rounds: options.rounds,
             rounds_done: 0,
             warm_up_s: WARM_UP_S,
             until: options.until,
             seed: options.seed,
         },
+        memory: Some(measure_memory(options.cpus.0, &machine)),
         machine,
         rungs: Vec::new(),
         warnings: Vec::new(),
     };
+    let mut failures: Vec<Vec<String>> = vec![Vec::new(); rungs.len()];
     let mut done = 0;
     'climb: for (round, order) in plan::rounds(rungs.len(), options.rounds, options.seed)
         .into_iter()
         .enumerate()
     {
         for rung in order {
+            if failures[rung].len() >= FAILURES_ALLOWED {
+                continue;
+            }
             let event = Event::Trial {
                 done,
                 rung: &rungs[rung],
@@ -98,28 +110,47 @@ pub fn climb(
                 Ok(sample) => samples[rung].push(sample),
                 // Ctrl-C reaches the sides of a trial, too; then its failure is no news.
                 Err(_) if on_event(event).is_break() => break 'climb,
-                Err(e) => return Err(e),
+                // Perhaps this machine cannot climb this rung (no huge pages, say); the others go on.
+                Err(e) => failures[rung].push(e.to_string()),
             }
             done += 1;
         }
         run.method.rounds_done = round + 1;
-        run.rungs = summarise(rungs, &samples);
+        run.rungs = summarise(rungs, &samples, &failures);
         run.warnings = warnings(&samples);
         if on_event(Event::Round(&run)).is_break() {
             break;
         }
     }
-    run.rungs = summarise(rungs, &samples);
+    if let Some(e) = failures.iter().flatten().next()
+        && samples.iter().all(Vec::is_empty)
+    {
+        let (why, what_to_do) = e.split_once("; ").unwrap_or((e, "run it again"));
+        return Err(Error::new("no rung could be climbed", why, what_to_do));
+    }
+    run.rungs = summarise(rungs, &samples, &failures);
     run.warnings = warnings(&samples);
     Ok(run)
 }
 
+/// On a thread of its own, so that the caller stays where it is.
+fn measure_memory(cpu: usize, machine: &Machine) -> MemoryRates {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _ = crate::sys::pin_to_cpu(cpu);
+            memory::measure(machine)
+        });
+        thread.join().unwrap_or_else(|_| memory::measure(machine))
+    })
+}
+
 fn measure(options: &Options, rung: &Rung, round: usize) -> Result<Sample> {
-    let cpus = match rung.place {
-        Place::TwoCpus => options.cpus,
-    };
     let (program, argument) = &options.side;
-    let trial = Trial {
+    let place = |cpus: (usize, usize)| match rung.place {
+        Place::TwoCpus => cpus,
+        Place::OneCpu => (cpus.0, cpus.0),
+    };
+    let trial = |cpus| Trial {
         program: program.clone(),
         argument: OsStr::new(argument),
         config: &rung.config,
@@ -127,17 +158,28 @@ fn measure(options: &Options, rung: &Rung, round: usize) -> Result<Sample> {
         warm_up_s: WARM_UP_S,
         until: options.until,
     };
+    let cpus = place(options.cpus);
+    let more = options.more_cpus.iter().take(rung.pairs - 1).copied();
+    let trials: Vec<_> = std::iter::once(options.cpus)
+        .chain(more)
+        .map(place)
+        .map(trial)
+        .collect();
     let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
     let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
     let before = travel();
     let ticks_before = ticks();
-    let reports = pair::run(&trial)?;
+    let mut reports = pair::run(&trials)?;
     let steal = steal(ticks_before, ticks());
     let line_travel = LineTravel {
         before,
         after: travel(),
     };
-    Ok(Sample::new(round, cpus, reports, line_travel, steal))
+    let others = reports.split_off(1);
+    let first = reports
+        .pop()
+        .ok_or_else(|| Error::new("no pair ran", "none was asked for", ""))?;
+    Ok(Sample::new(round, cpus, first, others, line_travel, steal))
 }
 
 /// The larger steal share of the CPUs.

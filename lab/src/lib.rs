@@ -8,6 +8,7 @@ pub mod config;
 pub mod faults;
 pub mod ladder;
 pub mod machine;
+pub mod memory;
 pub mod pair;
 pub mod plan;
 pub mod reader;

@@ -155,8 +155,8 @@ impl Topology {
         found
     }
 
-    /// See [`choose_cpus`].
-    fn choose(&self) -> Option<CpuPair> {
+    /// Two CPUs for a pair: see [`choose_cpus`].
+    pub fn choose(&self) -> Option<CpuPair> {
         let cache_of = |cpu| {
             self.last_level_caches
                 .iter()

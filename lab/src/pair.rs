@@ -9,9 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fullbore::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::sys::SharedNumber;
+use crate::sys::SharedMemory;
 use crate::trial::{Answer, Order, Role, SideReport, Until, send_order};
 
 /// One trial to run.
@@ -32,7 +33,7 @@ pub struct Trial<'a> {
 }
 
 /// What both sides report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reports {
     /// The writing side.
     pub writer: SideReport,
@@ -43,40 +44,70 @@ pub struct Reports {
 /// Silence after which a trial is given up: a trial at 10 MB/s still looks at its clock ten times a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs one trial.
+/// Runs one trial of several pairs at once; `trials` are not empty. Reports come in the same order.
 ///
 /// # Errors
 /// A side could not be started, failed, or fell silent. No process is left behind.
-pub fn run(trial: &Trial<'_>) -> Result<Reports> {
-    let failed = |what: &str, e: std::io::Error| {
-        Error::system(format!("a trial failed: {what}"), e, "run it again")
-    };
-    let (read_end, write_end) = fullbore::sys::pipe().map_err(|e| failed("pipe", e))?;
-    let phase = SharedNumber::create().map_err(|e| failed("shared memory", e))?;
-    let mut reader = Side::start(trial, Role::Reader, read_end)?;
-    let mut writer = Side::start(trial, Role::Writer, write_end)?;
-    for side in [&mut reader, &mut writer] {
-        side.order(trial, &phase)?;
+pub fn run(trials: &[Trial<'_>]) -> Result<Vec<Reports>> {
+    let mut pairs = Vec::new();
+    for trial in trials {
+        pairs.push(Pair::start(trial)?);
     }
-    // The writer sets the capacity, so both must be ready before either begins.
-    for side in [&mut reader, &mut writer] {
-        side.expect_ready()?;
+    // The writers set the capacities, so all must be ready before any begins.
+    for pair in &mut pairs {
+        pair.reader.expect_ready()?;
+        pair.writer.expect_ready()?;
     }
-    for side in [&reader, &writer] {
-        let went = side.socket.get_ref().write_all(b"!");
-        went.map_err(|e| failed("start", e))?;
+    for pair in &pairs {
+        for side in [&pair.reader, &pair.writer] {
+            let went = side.socket.get_ref().write_all(b"!");
+            went.map_err(|e| failed("start", e))?;
+        }
     }
-    let patience = match trial.until {
-        Until::Seconds(s) => PATIENCE + Duration::from_secs_f64(s + trial.warm_up_s),
-        Until::Bytes(n) => PATIENCE + Duration::from_secs(n >> 24), // 16 MiB/s
-    };
-    let reader_report = reader.report(patience);
-    // A writer that failed explains why a reader measured nothing.
-    let writer_report = writer.report(PATIENCE);
-    Ok(Reports {
-        writer: writer_report?,
-        reader: reader_report?,
-    })
+    pairs.iter_mut().map(Pair::reports).collect()
+}
+
+fn failed(what: &str, e: std::io::Error) -> Error {
+    Error::system(format!("a trial failed: {what}"), e, "run it again")
+}
+
+/// Both processes of a trial.
+struct Pair {
+    reader: Side,
+    writer: Side,
+    patience: Duration,
+}
+
+impl Pair {
+    /// Starts both, and tells them what to do.
+    fn start(trial: &Trial<'_>) -> Result<Self> {
+        let (read_end, write_end) = fullbore::sys::pipe().map_err(|e| failed("pipe", e))?;
+        let shared = SharedMemory::create().map_err(|e| failed("shared memory", e))?;
+        let mut reader = Side::start(trial, Role::Reader, read_end)?;
+        let mut writer = Side::start(trial, Role::Writer, write_end)?;
+        for side in [&mut reader, &mut writer] {
+            side.order(trial, &shared)?;
+        }
+        let patience = match trial.until {
+            Until::Seconds(s) => PATIENCE + Duration::from_secs_f64(s + trial.warm_up_s),
+            Until::Bytes(n) => PATIENCE + Duration::from_secs(n >> 24), // 16 MiB/s
+        };
+        Ok(Self {
+            reader,
+            writer,
+            patience,
+        })
+    }
+
+    fn reports(&mut self) -> Result<Reports> {
+        let reader = self.reader.report(self.patience);
+        // A writer that failed explains why a reader measured nothing.
+        let writer = self.writer.report(PATIENCE)?;
+        Ok(Reports {
+            writer,
+            reader: reader?,
+        })
+    }
 }
 
 /// A side's process, killed when dropped.
@@ -119,7 +150,7 @@ impl Side {
         })
     }
 
-    fn order(&mut self, trial: &Trial<'_>, phase: &SharedNumber) -> Result<()> {
+    fn order(&mut self, trial: &Trial<'_>, shared: &SharedMemory) -> Result<()> {
         let order = Order {
             role: self.role,
             config: trial.config.clone(),
@@ -127,7 +158,7 @@ impl Side {
             warm_up_s: trial.warm_up_s,
             until: trial.until,
         };
-        send_order(self.socket.get_ref(), &order, phase).map_err(|e| self.lost(e))
+        send_order(self.socket.get_ref(), &order, shared).map_err(|e| self.lost(e))
     }
 
     fn lost(&self, e: std::io::Error) -> Error {

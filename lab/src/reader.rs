@@ -2,39 +2,51 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 use fullbore::pages::Pages;
 use fullbore::read::discard::Discard;
+use fullbore::read::relay::Relay;
 use fullbore::sys::{self, End, SpliceFlags};
 use fullbore::wait::Waiter;
 use fullbore::{Error, Result};
 
-use crate::config::{Config, ReadWith};
+use crate::config::{Config, ReadWith, WriteWith};
 use crate::sequence;
 use crate::side::{Counters, Descriptor, Path, Watch, map_buffer};
+use crate::sys::{BLOCK, Shared, SharedMemory};
+use crate::writer::tee_pattern;
 
 /// A reader whose memory is ready.
 #[derive(Debug)]
-pub struct Reader<'fd> {
+pub struct Reader<'a> {
     config: Config,
-    fd: BorrowedFd<'fd>,
-    way: Way<'fd>,
+    fd: BorrowedFd<'a>,
+    way: Way<'a>,
     waiter: Waiter,
+    /// What `--verify` expects, if not the sequence.
+    pattern: Option<Vec<u8>>,
     note: Option<String>,
 }
 
 #[derive(Debug)]
-enum Way<'fd> {
-    Read(Descriptor<'fd>, Pages),
+enum Way<'a> {
+    Read(Descriptor<'a>, Pages),
     Splice(Discard, SpliceFlags),
+    Relay(Relay, SpliceFlags),
+    SharedMemory(&'a SharedMemory, Pages),
 }
 
-impl<'fd> Reader<'fd> {
-    /// Makes the memory ready.
+impl<'a> Reader<'a> {
+    /// Makes the memory ready. Only a rung without a pipe needs `shared`.
     ///
     /// # Errors
     /// Not a pipe where one is needed, or memory that is refused.
-    pub fn prepare(config: &Config, fd: BorrowedFd<'fd>) -> Result<Self> {
+    pub fn prepare(
+        config: &Config,
+        fd: BorrowedFd<'a>,
+        shared: Option<&'a SharedMemory>,
+    ) -> Result<Self> {
         if config.read_with != ReadWith::Read && !sys::is_pipe(fd) {
             return Err(Error::new(
                 format!("standard input cannot be read with {}", config.read_with),
@@ -47,15 +59,27 @@ impl<'fd> Reader<'fd> {
             ReadWith::Read => {
                 let mut descriptor = Descriptor::new(fd, End::Read, config.wait);
                 note = descriptor.note.take();
-                Way::Read(descriptor, map_buffer(config)?)
+                Way::Read(descriptor, map_buffer(config, &mut note)?)
             }
             ReadWith::Splice => Way::Splice(Discard::new()?, splice_flags(config)),
+            ReadWith::Relay => Way::Relay(Relay::new()?, splice_flags(config)),
+            ReadWith::SharedMemory => match shared {
+                Some(shared) => Way::SharedMemory(shared, map_buffer(config, &mut note)?),
+                None => {
+                    return Err(Error::new(
+                        "no shared memory",
+                        "this is for the ladder only",
+                        "",
+                    ));
+                }
+            },
         };
         Ok(Self {
             config: config.clone(),
             fd,
             way,
             waiter: Waiter::new(config.wait, End::Read),
+            pattern: (config.write_with == WriteWith::Tee).then(|| tee_pattern(config.verify)),
             note,
         })
     }
@@ -66,6 +90,8 @@ impl<'fd> Reader<'fd> {
         let way = match &self.way {
             Way::Read(..) => format!("read, {} pages", self.config.pages),
             Way::Splice(..) => "splice to /dev/null".to_owned(),
+            Way::Relay(..) => "relay: splice to a private pipe, from there to /dev/null".to_owned(),
+            Way::SharedMemory(..) => "copied from shared memory".to_owned(),
         };
         let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
@@ -80,7 +106,11 @@ impl<'fd> Reader<'fd> {
         let mut counters = Counters::default();
         while watch.go_on(&counters) {
             let left = limit.map_or(u64::MAX, |l| l - counters.bytes);
-            let most = self.config.buf_size.min(left);
+            let most = match self.way {
+                // Whole slots, however fat.
+                Way::Relay(..) => left.min(1 << 30),
+                _ => self.config.buf_size.min(left),
+            };
             if most == 0 {
                 break;
             }
@@ -115,12 +145,16 @@ impl<'fd> Reader<'fd> {
         let taken = match &mut self.way {
             Way::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
             Way::Splice(discard, flags) => discard.discard(self.fd, most, *flags),
+            Way::Relay(relay, flags) => relay.discard(self.fd, most, *flags),
+            Way::SharedMemory(shared, buffer) => take_block(shared, buffer),
         };
         match taken {
             Ok(n) => Ok(Some(n)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 counters.would_block += 1;
-                self.waiter.after_would_block(self.fd)?;
+                if !matches!(self.way, Way::SharedMemory(..)) {
+                    self.waiter.after_would_block(self.fd)?;
+                }
                 Ok(None)
             }
             Err(e) => Err(e),
@@ -131,18 +165,53 @@ impl<'fd> Reader<'fd> {
         let Way::Read(_, buffer) = &self.way else {
             return Ok(()); // `Config::check` refuses it
         };
-        match sequence::first_difference(&buffer[..len], offset) {
+        let bytes = &buffer[..len];
+        let bad = match &self.pattern {
+            Some(pattern) => first_unlike(bytes, pattern, offset),
+            None => sequence::first_difference(bytes, offset),
+        };
+        match bad {
             None => Ok(()),
             Some(bad) => Err(Error::new(
                 "verification failed",
                 format!(
                     "the byte at offset {bad} is {:#04x}, not the sequence's",
-                    buffer[(bad - offset) as usize]
+                    bytes[(bad - offset) as usize]
                 ),
-                "the data was changed on its way; was the writer started with --verify, too?",
+                "the data was changed on its way; were both sides given --verify and the same --write-with?",
             )),
         }
     }
+}
+
+/// Offset of the first byte that is not the repeated pattern's, if any.
+fn first_unlike(bytes: &[u8], pattern: &[u8], offset: u64) -> Option<u64> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let phase = ((offset + at as u64) % pattern.len() as u64) as usize;
+        let expected = &pattern[phase..];
+        let piece = &bytes[at..][..expected.len().min(bytes.len() - at)];
+        if let Some(i) = piece.iter().zip(expected).position(|(a, b)| a != b) {
+            return Some(offset + (at + i) as u64);
+        }
+        at += piece.len();
+    }
+    None
+}
+
+/// Takes the next block out of the ring in shared memory, if there is one.
+fn take_block(shared: &SharedMemory, buffer: &mut Pages) -> io::Result<usize> {
+    let read = shared.number(Shared::Read);
+    let index = read.load(Ordering::Relaxed);
+    if shared.number(Shared::Written).load(Ordering::Acquire) == index {
+        std::hint::spin_loop();
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let len = buffer.len().min(BLOCK);
+    let at = (index as usize * BLOCK) % (buffer.len() - len + 1);
+    shared.take(index, &mut buffer[at..][..len]);
+    read.store(index + 1, Ordering::Release);
+    Ok(len)
 }
 
 fn splice_flags(config: &Config) -> SpliceFlags {

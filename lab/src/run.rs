@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::memory::MemoryRates;
 use crate::pair::Reports;
 use crate::rung::{Place, Rung};
 use crate::stats::{self, Estimate, Verdict};
@@ -28,6 +29,9 @@ pub struct Run {
     pub method: Method,
     /// The machine's kind.
     pub machine: Machine,
+    /// Rates of memory without a pipe; absent where they were not measured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory: Option<MemoryRates>,
     /// Results, lowest rung first.
     pub rungs: Vec<RungResult>,
     /// What a reader of the whole run should know.
@@ -39,6 +43,9 @@ pub struct Run {
 pub struct Method {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
+    /// CPUs of all pairs, where several ran at once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub pairs: Vec<[usize; 2]>,
     /// Rounds asked for.
     pub rounds: usize,
     /// Rounds finished.
@@ -106,7 +113,7 @@ impl LineTravel {
 pub struct Sample {
     /// Round, from 0.
     pub round: usize,
-    /// Rate of the reader, in GiB/s.
+    /// Rate of the reader, in GiB/s; of all readers together where several pairs ran at once.
     pub gib_per_s: f64,
     /// State of the machine.
     pub state: State,
@@ -118,6 +125,9 @@ pub struct Sample {
     pub writer: SideReport,
     /// The reading side.
     pub reader: SideReport,
+    /// The other pairs that ran at the same time.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub others: Vec<Reports>,
 }
 
 impl Sample {
@@ -127,13 +137,15 @@ impl Sample {
         round: usize,
         cpus: (usize, usize),
         reports: Reports,
+        others: Vec<Reports>,
         line_travel_ns: LineTravel,
         steal: Option<f64>,
     ) -> Self {
-        let gib = reports.reader.bytes as f64 / (1u64 << 30) as f64;
+        let rate = |r: &SideReport| r.bytes as f64 / (1u64 << 30) as f64 / r.seconds.max(1e-9);
+        let all = others.iter().map(|r| rate(&r.reader)).sum::<f64>();
         Self {
             round,
-            gib_per_s: gib / reports.reader.seconds.max(1e-9),
+            gib_per_s: rate(&reports.reader) + all,
             state: if cpus.0 == cpus.1 {
                 State::OneCpu
             } else {
@@ -143,30 +155,41 @@ impl Sample {
             steal,
             writer: reports.writer,
             reader: reports.reader,
+            others,
         }
+    }
+
+    /// Both sides of every pair.
+    fn pairs(&self) -> impl Iterator<Item = (&SideReport, &SideReport)> {
+        let others = self.others.iter().map(|r| (&r.writer, &r.reader));
+        std::iter::once((&self.writer, &self.reader)).chain(others)
+    }
+
+    /// What all sides together have of something, per GiB moved.
+    fn per_gib(&self, value: impl Fn(&SideReport) -> f64) -> f64 {
+        let (mut total, mut bytes) = (0.0, 0);
+        for (writer, reader) in self.pairs() {
+            // A writer's own bytes are a little ahead or behind.
+            total +=
+                value(writer) * reader.bytes as f64 / writer.bytes.max(1) as f64 + value(reader);
+            bytes += reader.bytes;
+        }
+        total * (1u64 << 30) as f64 / bytes.max(1) as f64
     }
 
     /// CPU seconds of both sides per GiB moved.
     #[must_use]
     pub fn cpu_s_per_gib(&self) -> f64 {
-        per_gib(self.writer.cpu_s, self.writer.bytes)
-            + per_gib(self.reader.cpu_s, self.reader.bytes)
+        self.per_gib(|s| s.cpu_s)
     }
 
     /// The larger share of its time that a side could have run and was not let to.
     fn waited_for_cpu(&self) -> f64 {
-        [&self.writer, &self.reader]
+        self.pairs()
+            .flat_map(|(writer, reader)| [writer, reader])
             .map(|side| side.run_queue_wait_s.unwrap_or(0.0) / side.seconds.max(1e-9))
-            .into_iter()
             .fold(0.0, f64::max)
     }
-}
-
-fn per_gib(value: f64, bytes: u64) -> f64 {
-    if bytes == 0 {
-        return 0.0;
-    }
-    value * (1u64 << 30) as f64 / bytes as f64
 }
 
 /// What the trials of one rung in one state say.
@@ -206,6 +229,9 @@ pub struct RungResult {
     pub line_travel_ns: LineTravel,
     /// What is doubtful about these trials.
     pub warnings: Vec<String>,
+    /// Why this machine cannot climb this rung.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refused: Option<String>,
     /// Trials of the same rung while the machine was in another state.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub apart: Vec<RungResult>,
@@ -223,9 +249,13 @@ pub struct PathPair {
 /// More than this share of stolen or waited-for time is flagged.
 const NOTICEABLE: f64 = 0.02;
 
-/// Sums up what has been measured so far. `samples[i]` belong to `rungs[i]`.
+/// Sums up what has been measured so far. `samples[i]` and the messages in `failures[i]` belong to `rungs[i]`.
 #[must_use]
-pub fn summarise(rungs: &[Rung], samples: &[Vec<Sample>]) -> Vec<RungResult> {
+pub fn summarise(
+    rungs: &[Rung],
+    samples: &[Vec<Sample>],
+    failures: &[Vec<String>],
+) -> Vec<RungResult> {
     let main = prevailing_state(samples);
     let mut results = Vec::new();
     for (i, rung) in rungs.iter().enumerate() {
@@ -247,6 +277,13 @@ pub fn summarise(rungs: &[Rung], samples: &[Vec<Sample>]) -> Vec<RungResult> {
             .filter(|s| Some(*s) != mine)
             .map(|s| of_state(Some(s)))
             .collect();
+        match failures.get(i).and_then(|f| Some((f.len(), f.last()?))) {
+            Some((_, why)) if result.samples.is_empty() => result.refused = Some(why.clone()),
+            Some((n, why)) => result
+                .warnings
+                .push(format!("failed trials: {n}, the last because {why}")),
+            None => {}
+        }
         results.push(result);
     }
     results
@@ -310,12 +347,7 @@ fn one_state(
     let median = |value: &dyn Fn(&Sample) -> f64| {
         stats::median(&samples.iter().map(value).collect::<Vec<_>>())
     };
-    let both = |value: fn(&SideReport) -> u64| {
-        median(&|s| {
-            per_gib(value(&s.writer) as f64, s.writer.bytes)
-                + per_gib(value(&s.reader) as f64, s.reader.bytes)
-        })
-    };
+    let both = |value: fn(&SideReport) -> u64| median(&|s| s.per_gib(|side| value(side) as f64));
     let travel = |which: fn(&LineTravel) -> Option<f64>| {
         let times: Vec<_> = samples
             .iter()
@@ -326,7 +358,7 @@ fn one_state(
     let to_previous = previous.map(|p| pairs(&samples, p)).unwrap_or_default();
     let ratio_to_previous = stats::paired_ratio(&to_previous);
     RungResult {
-        id: rung.id.to_owned(),
+        id: rung.id.to_string(),
         state,
         ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(&samples, f))),
         verdict: ratio_to_previous.map(|r| stats::verdict(&r, to_previous.len())),
@@ -349,6 +381,7 @@ fn one_state(
         },
         warnings: doubts(rung, &samples, &rates),
         samples,
+        refused: None,
         apart: Vec::new(),
     }
 }
@@ -384,7 +417,9 @@ fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
     let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);
     doubts.extend(trials(stolen.collect(), "time stolen by the hypervisor"));
     if rung.place == Place::TwoCpus {
-        let shared = samples.iter().map(|s| s.waited_for_cpu() > NOTICEABLE);
+        let shared = samples
+            .iter()
+            .map(|s| s.state != State::OneCpu && s.waited_for_cpu() > NOTICEABLE);
         doubts.extend(trials(
             shared.collect(),
             "a pinned CPU was shared with other work",
@@ -423,7 +458,7 @@ mod tests {
             writer: side.clone(),
             reader: side,
         };
-        Sample::new(round, (0, 1), reports, travel, Some(0.0))
+        Sample::new(round, (0, 1), reports, Vec::new(), travel, Some(0.0))
     }
 
     #[test]
@@ -435,7 +470,7 @@ mod tests {
             samples[0].push(sample(round, 2.0 * scale, ns));
             samples[1].push(sample(round, 6.0 * scale, ns));
         }
-        let results = summarise(rungs, &samples);
+        let results = summarise(rungs, &samples, &[]);
         assert_eq!(results[1].state, Some(State::Near));
         assert_eq!(results[1].samples.len(), 6);
         assert!((results[1].gib_per_s.unwrap().median - 6.0).abs() < 1e-6);
@@ -455,7 +490,7 @@ mod tests {
 
     #[test]
     fn figures_per_gib_and_per_page_follow_from_the_reports() {
-        let results = summarise(&ladder()[..1], &[vec![sample(0, 4.0, 60.0)]]);
+        let results = summarise(&ladder()[..1], &[vec![sample(0, 4.0, 60.0)]], &[]);
         let result = &results[0];
         assert!((result.cpu_s_per_gib.unwrap() - 0.25).abs() < 1e-6);
         assert!((result.ns_per_page.unwrap() - 953.67).abs() < 0.1);
@@ -467,7 +502,7 @@ mod tests {
         let mut samples: Vec<_> = (0..7).map(|r| sample(r, 4.0, 60.0)).collect();
         samples[2].steal = Some(0.1);
         samples[4].reader.run_queue_wait_s = Some(0.3);
-        let result = &summarise(&ladder()[..1], &[samples])[0];
+        let result = &summarise(&ladder()[..1], &[samples], &[])[0];
         assert_eq!(result.samples.len(), 7);
         let text = result.warnings.join("; ");
         assert!(

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use fullbore::pages::{Pages, Request};
+use fullbore::pages::{PageKind, Pages, Request};
 use fullbore::sys::{self, End};
 use fullbore::wait::Wait;
 use serde::{Deserialize, Serialize};
@@ -134,16 +134,21 @@ impl<'fd> Descriptor<'fd> {
     }
 }
 
-/// Maps one buffer as the options ask for it, and proves it if asked to.
-pub(crate) fn map_buffer(config: &Config) -> fullbore::Result<Pages> {
+/// Maps one buffer as the options ask for it, and proves it if asked to. Pages that should be huge and are not are
+/// noted.
+pub(crate) fn map_buffer(config: &Config, note: &mut Option<String>) -> fullbore::Result<Pages> {
     let pages = Pages::map(&Request {
         len: usize::try_from(config.buf_size).unwrap_or(usize::MAX),
         kind: config.pages,
         lock: config.lock_memory,
         fill: (!config.dont_touch_pages).then_some(b'X'),
     })?;
-    if config.check_huge_page {
-        pages.prove_huge()?;
+    if config.pages != PageKind::Small && !config.dont_touch_pages {
+        match pages.prove_huge() {
+            Err(e) if config.check_huge_page => return Err(e),
+            Err(e) => *note = Some(e.to_string()),
+            Ok(()) => {}
+        }
     }
     Ok(pages)
 }

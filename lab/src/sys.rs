@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fullbore::pages::Pages;
@@ -88,52 +88,63 @@ pub(crate) fn recycled_buffers(first: Pages, second: Option<Pages>) -> Recycle {
     }
 }
 
-/// One number that processes share, in a page of shared memory.
+/// Memory that the processes of a trial share: the phase of the trial, and a ring of blocks that needs no kernel.
 #[derive(Debug)]
-pub struct SharedNumber {
-    page: NonNull<AtomicU32>,
+pub struct SharedMemory {
+    start: NonNull<u8>,
     memory: OwnedFd,
 }
 
-// SAFETY: all access is atomic, and the mapping lasts as long as the value.
-unsafe impl Send for SharedNumber {}
+// SAFETY: access is atomic or follows the ring's protocol, and the mapping lasts as long as the value.
+unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for SharedNumber {}
+unsafe impl Sync for SharedMemory {}
 
-impl SharedNumber {
-    /// Creates one, with value zero.
+/// One number, alone in its cache lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Phase of the trial.
+    Phase = 0,
+    /// Blocks that the writer has put into the ring since the start.
+    Written = 256,
+    /// Blocks that the reader has taken out.
+    Read = 512,
+}
+
+/// Bytes of a block of the ring.
+pub const BLOCK: usize = 128 << 10;
+/// Blocks in the ring.
+pub const BLOCKS: usize = 16;
+/// The ring begins here, on a page boundary of any page size.
+const RING: usize = 64 << 10;
+const SHARED_LEN: usize = RING + BLOCK * BLOCKS;
+
+impl SharedMemory {
+    /// Creates it, all zero.
     ///
     /// # Errors
     /// No memory or no descriptors left.
     pub fn create() -> io::Result<Self> {
         let memory = rustix::fs::memfd_create(c"fullbore", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&memory, rustix::param::page_size() as u64)?;
+        rustix::fs::ftruncate(&memory, SHARED_LEN as u64)?;
         Self::open(memory)
     }
 
-    /// Maps one that another process has created.
+    /// Maps what another process has created.
     ///
     /// # Errors
     /// The descriptor cannot be mapped.
     pub fn open(memory: OwnedFd) -> io::Result<Self> {
-        let len = rustix::param::page_size();
-        if rustix::fs::fstat(&memory)?.st_size < len as i64 {
+        if rustix::fs::fstat(&memory)?.st_size < SHARED_LEN as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        let null = std::ptr::null_mut();
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let page = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                len,
-                access,
-                MapFlags::SHARED,
-                &memory,
-                0,
-            )
-        }?;
-        let page = NonNull::new(page.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { page, memory })
+        let start =
+            unsafe { rustix::mm::mmap(null, SHARED_LEN, access, MapFlags::SHARED, &memory, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, memory })
     }
 
     /// The descriptor to hand to the other process.
@@ -141,20 +152,43 @@ impl SharedNumber {
         &self.memory
     }
 
-    /// The number.
+    /// One of the numbers.
     #[must_use]
-    pub fn get(&self) -> &AtomicU32 {
-        // SAFETY: the page is mapped until drop, aligned, never truncated by us or our own child processes, and only
+    pub fn number(&self, which: Shared) -> &AtomicU64 {
+        // SAFETY: the offset is inside the mapping.
+        let at = unsafe { self.start.add(which as usize) };
+        // SAFETY: mapped until drop, aligned, never truncated by us or our own child processes, and these bytes are only
         // ever used as this atomic number.
-        unsafe { self.page.as_ref() }
+        unsafe { at.cast().as_ref() }
+    }
+
+    fn block(&self, index: u64) -> *mut u8 {
+        let index = (index % BLOCKS as u64) as usize;
+        // SAFETY: inside the mapping.
+        unsafe { self.start.as_ptr().add(RING + index * BLOCK) }
+    }
+
+    /// Copies up to one block into the ring, once there is room: the block must not hold what was not read yet.
+    pub(crate) fn put(&self, index: u64, bytes: &[u8]) {
+        let len = bytes.len().min(BLOCK);
+        // SAFETY: the block is inside the mapping, apart from `bytes`, and the reader does not look at it before
+        // `Written` says so.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.block(index), len) };
+    }
+
+    /// Copies up to one block out of the ring, which the writer must have put there.
+    pub(crate) fn take(&self, index: u64, buffer: &mut [u8]) {
+        let len = buffer.len().min(BLOCK);
+        // SAFETY: the block is inside the mapping, apart from `buffer`, and the writer does not touch it before `Read`
+        // says so.
+        unsafe { std::ptr::copy_nonoverlapping(self.block(index), buffer.as_mut_ptr(), len) };
     }
 }
 
-impl Drop for SharedNumber {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and no reference outlives `self`.
-        let result =
-            unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
+        let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), SHARED_LEN) };
         debug_assert!(result.is_ok(), "munmap of our own mapping: {result:?}");
     }
 }
@@ -165,12 +199,17 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn shared_number_is_seen_through_another_mapping() {
-        let one = SharedNumber::create().unwrap();
+    fn shared_memory_is_seen_through_another_mapping() {
+        let one = SharedMemory::create().unwrap();
         let fd = rustix::io::dup(one.descriptor()).unwrap();
-        let two = SharedNumber::open(fd).unwrap();
-        one.get().store(7, Ordering::Release);
-        assert_eq!(two.get().load(Ordering::Acquire), 7);
+        let two = SharedMemory::open(fd).unwrap();
+        one.put(BLOCKS as u64 + 3, b"seven");
+        one.number(Shared::Written).store(7, Ordering::Release);
+        assert_eq!(two.number(Shared::Written).load(Ordering::Acquire), 7);
+        assert_eq!(two.number(Shared::Read).load(Ordering::Acquire), 0);
+        let mut got = [0; 5];
+        two.take(3, &mut got);
+        assert_eq!(&got, b"seven");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One side of a trial, in a process of its own: gets its orders through a socket, reports through it.
 //!
-//! The conversation, each message one line of JSON: [`Order`] (with the shared phase as a descriptor) → `ready` →
+//! The conversation, each message one line of JSON: [`Order`] (with the shared memory as a descriptor) → `ready` →
 //! `go` → [`SideReport`]. A side that fails answers with [`Answer::Failed`] instead and ends.
 
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::reader::Reader;
 use crate::side::{Counters, Path, Watch};
-use crate::sys::{self, SharedNumber, Usage};
+use crate::sys::{self, Shared, SharedMemory, Usage};
 use crate::writer::Writer;
 
 /// Which side a process is.
@@ -90,10 +90,10 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// Phases of a trial, in the shared number. The reader turns the page, the writer follows.
-const WARM_UP: u32 = 0;
-const MEASURED: u32 = 1;
-const OVER: u32 = 2;
+/// Phases of a trial, in the shared memory. The reader turns the page, the writer follows.
+const WARM_UP: u64 = 0;
+const MEASURED: u64 = 1;
+const OVER: u64 = 2;
 
 /// Serves one trial, as the process that [`crate::pair::run`] starts.
 ///
@@ -107,6 +107,8 @@ pub fn serve() -> Result<()> {
             "this command is started by `fullbore ladder`, not by hand",
         )
     };
+    // Nobody would end a side whose coordinator was killed: a spinning one would burn a CPU.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     let is_socket = |fd| {
         rustix::fs::fstat(fd).is_ok_and(|s| {
@@ -116,8 +118,8 @@ pub fn serve() -> Result<()> {
     let socket = if is_socket(stdin) { stdin } else { stdout };
     let socket =
         UnixStream::from(rustix::io::fcntl_dupfd_cloexec(socket, 3).map_err(|e| broken(e.into()))?);
-    let (order, phase) = receive_order(&socket).map_err(broken)?;
-    let answer = match work(&order, &phase, &socket) {
+    let (order, shared) = receive_order(&socket).map_err(broken)?;
+    let answer = match work(&order, &shared, &socket) {
         Ok(report) => Answer::Report(Box::new(report)),
         Err(e) => Answer::Failed(e.to_string()),
     };
@@ -131,7 +133,7 @@ fn say(mut socket: &UnixStream, answer: &Answer) -> std::io::Result<()> {
 }
 
 /// Reads the order, byte for byte up to its end of line, and the descriptor that comes with its first byte.
-fn receive_order(socket: &UnixStream) -> std::io::Result<(Order, SharedNumber)> {
+fn receive_order(socket: &UnixStream) -> std::io::Result<(Order, SharedMemory)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut first = [0];
@@ -146,7 +148,7 @@ fn receive_order(socket: &UnixStream) -> std::io::Result<(Order, SharedNumber)> 
     let memory = memory.ok_or(std::io::ErrorKind::InvalidData)?;
     let mut line = String::from_utf8_lossy(&first).into_owned();
     BufReader::new(socket).read_line(&mut line)?;
-    Ok((serde_json::from_str(&line)?, SharedNumber::open(memory)?))
+    Ok((serde_json::from_str(&line)?, SharedMemory::open(memory)?))
 }
 
 fn wait_for_go(socket: &UnixStream) -> Result<()> {
@@ -162,7 +164,7 @@ fn wait_for_go(socket: &UnixStream) -> Result<()> {
     }
 }
 
-fn work(order: &Order, phase: &SharedNumber, socket: &UnixStream) -> Result<SideReport> {
+fn work(order: &Order, shared: &SharedMemory, socket: &UnixStream) -> Result<SideReport> {
     sys::pin_to_cpu(order.cpu)?;
     let ready = || {
         let said = say(socket, &Answer::Ready);
@@ -178,9 +180,9 @@ fn work(order: &Order, phase: &SharedNumber, socket: &UnixStream) -> Result<Side
     };
     match order.role {
         Role::Writer => {
-            let mut writer = Writer::prepare(&order.config, standard(Role::Writer))?;
+            let mut writer = Writer::prepare(&order.config, standard(Role::Writer), Some(shared))?;
             ready()?;
-            let mut watch = Following::new(phase);
+            let mut watch = Following::new(shared);
             let counters = writer.run(None, &mut watch)?;
             watch.span.close(&counters);
             watch
@@ -189,9 +191,9 @@ fn work(order: &Order, phase: &SharedNumber, socket: &UnixStream) -> Result<Side
                 .ok_or_else(|| no_progress("writer"))
         }
         Role::Reader => {
-            let mut reader = Reader::prepare(&order.config, standard(Role::Reader))?;
+            let mut reader = Reader::prepare(&order.config, standard(Role::Reader), Some(shared))?;
             ready()?;
-            let mut watch = Leading::new(phase, order);
+            let mut watch = Leading::new(shared, order);
             reader.run(None, &mut watch)?;
             let path = reader.path();
             watch.span.report(path).ok_or_else(|| no_progress("reader"))
@@ -248,15 +250,15 @@ impl Span {
 
 /// The writer: measures while the reader does.
 struct Following<'a> {
-    phase: &'a SharedNumber,
-    seen: u32,
+    shared: &'a SharedMemory,
+    seen: u64,
     span: Span,
 }
 
 impl<'a> Following<'a> {
-    fn new(phase: &'a SharedNumber) -> Self {
+    fn new(shared: &'a SharedMemory) -> Self {
         Self {
-            phase,
+            shared,
             seen: WARM_UP,
             span: Span::default(),
         }
@@ -266,7 +268,7 @@ impl<'a> Following<'a> {
 impl Watch for Following<'_> {
     #[inline]
     fn go_on(&mut self, counters: &Counters) -> bool {
-        let phase = self.phase.get().load(Ordering::Relaxed);
+        let phase = self.shared.number(Shared::Phase).load(Ordering::Relaxed);
         if phase != self.seen {
             self.seen = phase;
             match phase {
@@ -280,7 +282,7 @@ impl Watch for Following<'_> {
 
 /// The reader: decides when warm-up and measured part are over.
 struct Leading<'a> {
-    phase: &'a SharedNumber,
+    shared: &'a SharedMemory,
     warm_up: Duration,
     until: Until,
     began: Option<Instant>,
@@ -289,9 +291,9 @@ struct Leading<'a> {
 }
 
 impl<'a> Leading<'a> {
-    fn new(phase: &'a SharedNumber, order: &Order) -> Self {
+    fn new(shared: &'a SharedMemory, order: &Order) -> Self {
         Self {
-            phase,
+            shared,
             warm_up: Duration::from_secs_f64(order.warm_up_s),
             until: order.until,
             began: None,
@@ -322,29 +324,33 @@ impl Watch for Leading<'_> {
         let began = *self.began.get_or_insert_with(Instant::now);
         if self.span.start.is_none() && began.elapsed() >= self.warm_up {
             self.span.open(counters);
-            self.phase.get().store(MEASURED, Ordering::Relaxed);
+            self.shared
+                .number(Shared::Phase)
+                .store(MEASURED, Ordering::Relaxed);
         }
         if self.is_over(counters) {
             self.span.close(counters);
-            self.phase.get().store(OVER, Ordering::Relaxed);
+            self.shared
+                .number(Shared::Phase)
+                .store(OVER, Ordering::Relaxed);
             return false;
         }
         true
     }
 }
 
-/// Tells a side its order, and hands it the shared phase.
+/// Tells a side its order, and hands it the shared memory.
 pub(crate) fn send_order(
     socket: &UnixStream,
     order: &Order,
-    phase: &SharedNumber,
+    shared: &SharedMemory,
 ) -> std::io::Result<()> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let mut line = serde_json::to_string(order)?;
     line.push('\n');
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let memory = phase.descriptor();
+    let memory = shared.descriptor();
     let descriptors = [memory.as_fd()];
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(std::io::ErrorKind::OutOfMemory.into());

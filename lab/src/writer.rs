@@ -3,39 +3,51 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 use fullbore::pages::Pages;
 use fullbore::sys::{self, End, SpliceFlags};
 use fullbore::wait::Waiter;
+use fullbore::write::fresh::PIECE;
 use fullbore::write::recycle::Recycle;
-use fullbore::{Error, Result, capacity};
+use fullbore::writer::Way as LibraryWay;
+use fullbore::{Constant, Error, PipeWriter, Result, capacity};
 
-use crate::config::{Config, WriteWith};
+use crate::config::{Config, PipeSize, WriteWith};
 use crate::sequence;
 use crate::side::{Counters, Descriptor, Path, Watch, map_buffer};
+use crate::sys::{BLOCK, BLOCKS, Shared, SharedMemory};
 
 /// A writer whose memory is ready.
 #[derive(Debug)]
-pub struct Writer<'fd> {
+pub struct Writer<'a> {
     config: Config,
-    fd: BorrowedFd<'fd>,
-    way: Way<'fd>,
+    fd: BorrowedFd<'a>,
+    way: Way<'a>,
     waiter: Waiter,
     note: Option<String>,
 }
 
 #[derive(Debug)]
-enum Way<'fd> {
-    Write(Descriptor<'fd>, Pages),
+enum Way<'a> {
+    Write(Descriptor<'a>, Pages),
     Vmsplice(Recycle, SpliceFlags),
+    /// New data, copied from a source that stays in cache into blocks of the library's.
+    Library(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
+    Tee(Constant),
+    SharedMemory(&'a SharedMemory, Pages),
 }
 
-impl<'fd> Writer<'fd> {
-    /// Sets the pipe up and makes the memory ready.
+impl<'a> Writer<'a> {
+    /// Sets the pipe up and makes the memory ready. Only a rung without a pipe needs `shared`.
     ///
     /// # Errors
     /// Not a pipe where one is needed, a capacity or memory that is refused.
-    pub fn prepare(config: &Config, fd: BorrowedFd<'fd>) -> Result<Self> {
+    pub fn prepare(
+        config: &Config,
+        fd: BorrowedFd<'a>,
+        shared: Option<&'a SharedMemory>,
+    ) -> Result<Self> {
         if config.write_with != WriteWith::Write && !sys::is_pipe(fd) {
             return Err(Error::new(
                 format!(
@@ -46,15 +58,35 @@ impl<'fd> Writer<'fd> {
                 "connect it with | to a reader, or use --write-with write",
             ));
         }
-        set_capacity(config, fd)?;
-        let mut note = None;
+        let mut note = set_capacity(config, fd)?;
         let way = match config.write_with {
             WriteWith::Write => {
                 let mut descriptor = Descriptor::new(fd, End::Write, config.wait);
-                note = descriptor.note.take();
-                Way::Write(descriptor, map_buffer(config)?)
+                note = descriptor.note.take().or(note);
+                Way::Write(descriptor, map_buffer(config, &mut note)?)
             }
-            WriteWith::Vmsplice => Way::Vmsplice(buffers(config)?, vmsplice_flags(config)),
+            WriteWith::Vmsplice => {
+                Way::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
+            }
+            WriteWith::Fresh => library(config, fd, LibraryWay::Fresh, &mut note)?,
+            WriteWith::Fat => library(config, fd, LibraryWay::Fat, &mut note)?,
+            WriteWith::Tee => {
+                let mut constant = Constant::new(&tee_pattern(config.verify)).wait(config.wait);
+                constant
+                    .prepare(fd)
+                    .map_err(|e| Error::new("tee refused", e, "use --write-with write"))?;
+                Way::Tee(constant)
+            }
+            WriteWith::SharedMemory => match shared {
+                Some(shared) => Way::SharedMemory(shared, map_buffer(config, &mut note)?),
+                None => {
+                    return Err(Error::new(
+                        "no shared memory",
+                        "this is for the ladder only",
+                        "",
+                    ));
+                }
+            },
         };
         Ok(Self {
             config: config.clone(),
@@ -68,16 +100,18 @@ impl<'fd> Writer<'fd> {
     /// How bytes move.
     #[must_use]
     pub fn path(&self) -> Path {
+        let pages = self.config.pages;
         let way = match &self.way {
-            Way::Write(..) => "write",
-            Way::Vmsplice(..) if self.config.same_buffer => "vmsplice, halves of one buffer",
-            Way::Vmsplice(..) => "vmsplice, two buffers",
+            Way::Write(..) => format!("write, {pages} pages"),
+            Way::Vmsplice(..) if self.config.same_buffer => {
+                format!("vmsplice, halves of one buffer, {pages} pages")
+            }
+            Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
+            Way::Library(..) => self.config.write_with.to_string(),
+            Way::Tee(constant) => constant.path(),
+            Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
-        let mut path = Path::new(
-            format!("{way}, {} pages", self.config.pages),
-            self.fd,
-            &self.config,
-        );
+        let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
         path
     }
@@ -95,7 +129,7 @@ impl<'fd> Writer<'fd> {
                     self.config.write_with, counters.bytes
                 ),
                 e,
-                "",
+                "look at the other end of the pipe",
             )),
             _ => Ok(counters),
         }
@@ -117,80 +151,185 @@ impl<'fd> Writer<'fd> {
             if len == 0 {
                 return Ok(());
             }
-            if self.config.verify {
-                let buffer = self.way.rewritable(self.fd, sent_since)?;
-                sequence::fill(&mut buffer[..len], counters.bytes);
-            }
+            self.way.next_buffer(self.fd, len, sent_since, |buffer| {
+                if self.config.verify {
+                    sequence::fill(buffer, counters.bytes);
+                }
+                self.config.verify
+            })?;
             let mut sent = 0;
             while sent < len {
                 if !watch.go_on(counters) {
                     return Ok(());
                 }
                 self.waiter.before_call(self.fd)?;
-                counters.calls += 1;
-                match self.way.send(self.fd, sent..len) {
+                let result = self.way.send(self.fd, sent..len);
+                match self.way.calls() {
+                    Some(calls) => {
+                        counters.calls = calls.made;
+                        counters.would_block = calls.would_block;
+                    }
+                    None => counters.calls += 1,
+                }
+                match result {
                     Ok(n) => {
                         sent += n;
                         counters.bytes += n as u64;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        counters.would_block += 1;
-                        self.waiter.after_would_block(self.fd)?;
+                        if self.way.calls().is_none() {
+                            counters.would_block += 1;
+                        }
+                        if !matches!(self.way, Way::SharedMemory(..)) {
+                            self.waiter.after_would_block(self.fd)?;
+                        }
                     }
                     Err(e) => return Err(e),
                 }
             }
             sent_since = len as u64;
-            self.way.advance();
+            if let Way::Vmsplice(buffers, _) = &mut self.way {
+                buffers.advance();
+            }
         }
     }
 }
 
 impl Way<'_> {
+    /// Bytes that are prepared at a time.
     fn buffer_len(&self) -> usize {
         match self {
             Self::Write(_, buffer) => buffer.len(),
             Self::Vmsplice(buffers, _) => buffers.current_len(),
+            Self::Library(..) => PIECE,
+            Self::Tee(_) => usize::MAX,
+            Self::SharedMemory(..) => BLOCK,
         }
     }
 
-    /// The current buffer once nobody holds what it contained, when `sent_since` bytes were sent after that.
-    fn rewritable(&mut self, fd: BorrowedFd<'_>, sent_since: u64) -> io::Result<&mut [u8]> {
+    /// Makes the next `len` bytes ready. `fill` writes what is to be sent, or says that anything may be.
+    ///
+    /// `sent_since` bytes were sent after those that the next buffer held before.
+    fn next_buffer(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        len: usize,
+        sent_since: u64,
+        mut fill: impl FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
         match self {
-            Self::Write(_, buffer) => Ok(buffer),
-            Self::Vmsplice(buffers, _) => {
-                // True at once, unless the reader has made the pipe larger.
-                while !buffers.has_left(fd, sent_since)? {
-                    if sys::reader_is_gone(fd)? {
-                        return Err(io::ErrorKind::BrokenPipe.into());
-                    }
-                    std::thread::sleep(std::time::Duration::from_micros(100));
-                }
-                Ok(buffers.current_mut())
+            Self::Write(_, buffer) => {
+                fill(&mut buffer[..len]);
             }
+            Self::Vmsplice(buffers, _) => {
+                if fill(&mut []) {
+                    wait_until_left(buffers, fd, sent_since)?;
+                    fill(&mut buffers.current_mut()[..len]);
+                }
+            }
+            Self::Library(writer, source) => {
+                let block = writer.block(len);
+                if !fill(block) {
+                    for piece in block.chunks_mut(source.len()) {
+                        piece.copy_from_slice(&source[..piece.len()]);
+                    }
+                }
+            }
+            Self::SharedMemory(..) | Self::Tee(_) => {}
         }
+        Ok(())
     }
 
     #[inline]
-    fn send(&self, fd: BorrowedFd<'_>, part: Range<usize>) -> io::Result<usize> {
+    fn send(&mut self, fd: BorrowedFd<'_>, part: Range<usize>) -> io::Result<usize> {
         match self {
             Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
+            Self::Library(writer, _) => writer.commit(part.len()),
+            Self::Tee(constant) => {
+                let sent = constant.write_some(fd, part.len() as u64)?;
+                Ok(usize::try_from(sent).unwrap_or(usize::MAX))
+            }
+            Self::SharedMemory(shared, source) => put(shared, source),
         }
     }
 
-    fn advance(&mut self) {
+    /// The library's own count of its calls.
+    fn calls(&self) -> Option<fullbore::writer::Calls> {
         match self {
-            Self::Write(..) => {}
-            Self::Vmsplice(buffers, _) => buffers.advance(),
+            Self::Library(writer, _) => Some(writer.calls()),
+            _ => None,
         }
     }
 }
 
-/// Gives the pipe the capacity that was asked for, or fails: a rounded one would change what is measured.
-pub(crate) fn set_capacity(config: &Config, fd: BorrowedFd<'_>) -> Result<()> {
+/// Puts the next block into the ring in shared memory, if there is room.
+fn put(shared: &SharedMemory, source: &Pages) -> io::Result<usize> {
+    let written = shared.number(Shared::Written);
+    let index = written.load(Ordering::Relaxed);
+    if index - shared.number(Shared::Read).load(Ordering::Acquire) >= BLOCKS as u64 {
+        std::hint::spin_loop();
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let at = (index as usize * BLOCK) % source.len().saturating_sub(BLOCK).max(1);
+    shared.put(index, &source[at..][..BLOCK]);
+    written.store(index + 1, Ordering::Release);
+    Ok(BLOCK)
+}
+
+/// Waits until a recycled buffer may be written: at once, unless the reader has made the pipe larger.
+fn wait_until_left(buffers: &Recycle, fd: BorrowedFd<'_>, sent_since: u64) -> io::Result<()> {
+    while !buffers.has_left(fd, sent_since)? {
+        if sys::reader_is_gone(fd)? {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    Ok(())
+}
+
+fn library<'a>(
+    config: &Config,
+    fd: BorrowedFd<'a>,
+    way: LibraryWay,
+    note: &mut Option<String>,
+) -> Result<Way<'a>> {
+    let writer = PipeWriter::new(fd)
+        .with_way(way)
+        .with_wait(config.wait)
+        .keep_capacity();
+    let mut writer = Box::new(writer);
+    let path = writer.path();
+    if path.way != way {
+        let reason = path.fallbacks.into_iter().next().map(|(_, reason)| reason);
+        return Err(Error::new(
+            format!("{} refused", config.write_with),
+            reason.unwrap_or_default(),
+            "use --write-with write",
+        ));
+    }
+    Ok(Way::Library(writer, map_buffer(config, note)?))
+}
+
+/// What `tee` sends: with `--verify` a pattern of its own, of a length that no power of two divides.
+#[must_use]
+pub fn tee_pattern(verify: bool) -> Vec<u8> {
+    if verify {
+        (0..12_289u32).map(|i| (i % 251) as u8).collect()
+    } else {
+        vec![b'X'; 4096]
+    }
+}
+
+/// Gives the pipe the exact capacity that was asked for, or fails: a rounded one would change what is measured. Of the
+/// largest one it returns why it is not larger.
+fn set_capacity(config: &Config, fd: BorrowedFd<'_>) -> Result<Option<String>> {
+    if config.pipe_size == PipeSize::Largest {
+        let largest = capacity::largest(fd)?;
+        return Ok(largest.refusal.map(|e| e.to_string()));
+    }
     let Some(want) = config.capacity() else {
-        return Ok(());
+        return Ok(None);
     };
     let size = fullbore::size::Size(want);
     let granted = capacity::set(fd, usize::try_from(want).unwrap_or(usize::MAX))?;
@@ -204,7 +343,7 @@ pub(crate) fn set_capacity(config: &Config, fd: BorrowedFd<'_>) -> Result<()> {
             "ask for a power of two of pages",
         ));
     }
-    Ok(())
+    Ok(None)
 }
 
 fn vmsplice_flags(config: &Config) -> SpliceFlags {
@@ -216,12 +355,12 @@ fn vmsplice_flags(config: &Config) -> SpliceFlags {
     config.wait.splice_flags() | gift
 }
 
-fn buffers(config: &Config) -> Result<Recycle> {
-    let first = map_buffer(config)?;
+fn buffers(config: &Config, note: &mut Option<String>) -> Result<Recycle> {
+    let first = map_buffer(config, note)?;
     let second = if config.same_buffer {
         None
     } else {
-        Some(map_buffer(config)?)
+        Some(map_buffer(config, note)?)
     };
     Ok(crate::sys::recycled_buffers(first, second))
 }

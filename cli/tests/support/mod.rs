@@ -188,9 +188,13 @@ impl Running {
         self.end();
     }
 
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Sends what Ctrl-C sends.
     pub fn interrupt(&self) {
-        rustix::process::kill_process(Pid::from_child(&self.child), Signal::INT).expect("a signal");
+        rustix::process::kill_process(self.pid(), Signal::INT).expect("a signal");
     }
 
     fn end(&mut self) {

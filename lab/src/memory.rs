@@ -1,0 +1,62 @@
+//! What one CPU does with memory, without any pipe: the scale for every figure of a ladder.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// Rates of one CPU on memory that no cache holds, in GiB/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRates {
+    /// Reading.
+    pub read: f64,
+    /// Copying (memcpy): bytes copied, each of which is read and written.
+    pub copy: f64,
+    /// Bytes of each buffer.
+    pub buffer: u64,
+}
+
+/// Each rate is measured for so long, after one pass that is not measured.
+const TIME: Duration = Duration::from_millis(100);
+/// Larger than this many times the last-level cache.
+const CACHES: u64 = 2;
+/// Bounds of a buffer, so that small machines can hold it and unknown caches are left behind.
+const BUFFER: std::ops::RangeInclusive<u64> = 64 << 20..=512 << 20;
+
+/// Measures on the calling thread's CPU.
+#[must_use]
+pub fn measure(machine: &Machine) -> MemoryRates {
+    let caches = machine.topology.last_level_caches.iter();
+    let cache = caches.filter_map(|c| c.size).max().unwrap_or(0);
+    let buffer = (CACHES * cache).clamp(*BUFFER.start(), *BUFFER.end());
+    let len = buffer as usize / 8;
+    let source: Vec<u64> = (0..len as u64).collect();
+    let mut target = vec![1u64; len];
+    let read = rate(buffer, || {
+        let mut sums = [0u64; 8];
+        for words in black_box(&source).as_chunks::<8>().0 {
+            for (sum, word) in sums.iter_mut().zip(words) {
+                *sum = sum.wrapping_add(*word);
+            }
+        }
+        black_box(sums);
+    });
+    let copy = rate(buffer, || {
+        target.copy_from_slice(black_box(&source));
+        black_box(&mut target);
+    });
+    MemoryRates { read, copy, buffer }
+}
+
+fn rate(bytes: u64, mut pass: impl FnMut()) -> f64 {
+    pass();
+    let start = Instant::now();
+    let mut passes = 0;
+    while start.elapsed() < TIME {
+        pass();
+        passes += 1;
+    }
+    (passes * bytes) as f64 / (1u64 << 30) as f64 / start.elapsed().as_secs_f64()
+}
