@@ -1,14 +1,59 @@
-//! Linux pipes at full bore.
+//! Linux pipes at full bore: write new data into a pipe several times faster than `write(2)`, and *soundly*.
 //!
-//! Building blocks to move bytes through a pipe as fast as the kernel allows: memory that can be lent to a pipe
-//! ([`pages`]), ways in ([`write`](mod@write)), ways out ([`read`](mod@read)), capacity, and how to wait.
+//! ```
+//! use std::io::Write;
+//!
+//! // In place of std::io::stdout().lock():
+//! let mut out = fullbore::stdout();
+//! out.write_all(b"any data, of any size\n")?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What is sound here, and why
+//!
+//! `write(2)` copies into pages that the kernel allocates 4 KiB at a time. `vmsplice(2)` puts references to *your* pages
+//! into the pipe instead, which is far faster. But when may you write those pages again? Not when the pipe is empty: a
+//! reader may have spliced or tee'd the slots onwards (GNU `cat`, Rust's `io::copy` and many others do), and then whoever
+//! reads them last sees your new bytes in place of those you sent. Nothing tells you. That is why `vmsplice` is `unsafe` in
+//! every binding, and why programs that reused their buffers have corrupted data.
+//!
+//! This library never writes a byte again after it was lent:
+//!
+//! | way | the bytes lie in | why nobody sees them change |
+//! | --- | --- | --- |
+//! | [`fresh`](write::fresh) | a huge page of this process, lent to the pipe | once it is used up the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one for the same addresses |
+//! | [`fat`](write::fat) | kernel pages of 32 KiB, filled through a socket | nobody has them mapped |
+//! | [`constant`](write::constant) | kernel pages, filled once, tee'd for ever | nobody has them mapped |
+//! | `write(2)` | kernel pages | the same |
+//! | [`recycle`](write::recycle) | two buffers, written again and again | nothing: its constructors are `unsafe`, and say what you must know of every reader |
+//!
+//! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may not be to be had, a sandbox may refuse a
+//! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and
+//! [`PipeWriter::path`] says what was refused and why.
+//!
+//! # Where to begin
+//!
+//! | to | use |
+//! | --- | --- |
+//! | write new data | [`stdout`], [`PipeWriter`] (`std::io::Write`) |
+//! | generate data in place, without any copy | [`PipeWriter::block`] and [`PipeWriter::commit`] |
+//! | write the same bytes for ever | [`Constant`] |
+//! | read, or skip, data from a pipe | [`PipeReader`] |
+//! | move everything from one descriptor to another | [`copy`] |
+//!
+//! Every system call may be interrupted, short, refused, or not ready: that is dealt with here. `O_NONBLOCK` is never set
+//! on a descriptor that was handed to us, since others share it.
+//!
+//! Facts about the kernel were checked on Linux 6.18 and stand where they are used.
 #![warn(missing_docs)]
 
 pub mod capacity;
 pub mod error;
 pub mod pages;
 pub mod probe;
+pub mod pump;
 pub mod read;
+pub mod reader;
 pub mod size;
 pub mod sys;
 pub mod wait;
@@ -16,5 +61,19 @@ pub mod write;
 pub mod writer;
 
 pub use error::{Error, Result};
+pub use pump::copy;
+pub use reader::PipeReader;
 pub use write::constant::Constant;
 pub use writer::{PipeWriter, stdout};
+
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests in tests/ use the rest")]
+#[path = "../tests/soundness"]
+mod testing {
+    //! What the tests of this crate share with those in `tests/`.
+    use crate::writer::{LARGE, PipeWriter};
+
+    pub mod feed;
+    pub mod sequence;
+    pub mod watch;
+}

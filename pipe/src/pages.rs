@@ -16,6 +16,7 @@ pub(crate) use lend::Lend;
 
 use crate::error::{Error, Result};
 use crate::size::Size;
+use crate::sys::fault::{Call, allow};
 
 /// What kind of pages memory is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -253,6 +254,7 @@ fn read_number(path: &str) -> Option<usize> {
 }
 
 fn map_anonymous(len: usize, flags: MapFlags) -> std::result::Result<NonNull<u8>, Errno> {
+    allow(Call::Mmap, 0)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
     let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags) }?;

@@ -3,6 +3,9 @@
 //! Each fact is a refusal with its reason, or nothing: sandboxes refuse system calls, kernels change (`vmsplice` may
 //! copy one day), and only a trial tells.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;

@@ -1,3 +1,4 @@
 //! Ways out of a pipe.
 
 pub mod discard;
+pub mod relay;

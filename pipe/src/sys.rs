@@ -4,6 +4,8 @@
 //! error. `WouldBlock` means that nothing moved.
 #![allow(unsafe_code)]
 
+pub(crate) mod fault;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, PipeFlags};
+
+use fault::{Call, allow};
 
 pub use rustix::pipe::SpliceFlags;
 
@@ -30,7 +34,7 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
 /// # Errors
 /// What `write(2)` reports: `BrokenPipe` when no reader is left, `WouldBlock` when nothing fits.
 pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    retry(|| rustix::io::write(&fd, bytes))
+    retry(|| rustix::io::write(&fd, &bytes[..allow(Call::Write, bytes.len())?]))
 }
 
 /// Reads bytes, see `read(2)`. Zero is end of file.
@@ -38,7 +42,10 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 /// What `read(2)` reports: `WouldBlock` when there is nothing yet.
 pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    retry(|| rustix::io::read(&fd, &mut *buffer))
+    retry(|| {
+        let len = allow(Call::Read, buffer.len())?;
+        rustix::io::read(&fd, &mut buffer[..len])
+    })
 }
 
 /// Moves slots between two descriptors of which one is a pipe, see `splice(2)`. Zero is end of file.
@@ -46,7 +53,10 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 /// What `splice(2)` reports: `WouldBlock` does not say which side would block; `InvalidInput` when a side cannot splice.
 pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
-    retry(|| rustix::pipe::splice(&from, None, &to, None, len, flags))
+    retry(|| {
+        let len = allow(Call::Splice, len)?;
+        rustix::pipe::splice(&from, None, &to, None, len, flags)
+    })
 }
 
 /// Hands references to the pages behind `bytes` to a pipe, see `vmsplice(2)`. Returns how many bytes were taken.
@@ -59,8 +69,10 @@ pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) ->
 /// slots on to, then hold the *pages*: the caller must not change a byte that was taken, by any mapping, until nobody
 /// holds its page any more. The borrow of `bytes` ends before that.
 pub unsafe fn vmsplice(fd: impl AsFd, bytes: &[u8], flags: SpliceFlags) -> io::Result<usize> {
-    let slices = [IoSliceRaw::from_slice(bytes)];
     retry(|| {
+        let slices = [IoSliceRaw::from_slice(
+            &bytes[..allow(Call::Vmsplice, bytes.len())?],
+        )];
         // SAFETY: the kernel only reads `bytes` when `fd` is a write end, and fails on a read end that was not
         // opened for writing too; that the bytes stay as they are afterwards is this function's own condition.
         unsafe { rustix::pipe::vmsplice(&fd, &slices, flags) }
@@ -79,6 +91,7 @@ pub fn poll(fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::
         tv_nsec: t.subsec_nanos().into(),
     });
     retry(|| {
+        allow(Call::Poll, 0)?;
         let mut fds = [PollFd::new(&fd, events)];
         rustix::event::poll(&mut fds, timeout.as_ref()).map(|ready| ready > 0)
     })
@@ -115,7 +128,10 @@ pub fn bytes_in_pipe(fd: impl AsFd) -> io::Result<u64> {
 /// # Errors
 /// No descriptors left, of this process or of the system.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    retry(|| rustix::pipe::pipe_with(PipeFlags::CLOEXEC))
+    retry(|| {
+        allow(Call::Pipe, 0)?;
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+    })
 }
 
 /// Which end of a pipe to open again.
@@ -155,7 +171,10 @@ pub fn reopen_nonblocking(fd: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
 /// What `send(2)` reports: `WouldBlock` when the send buffer is full, `ENOBUFS` when there is no memory for it.
 pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     use rustix::net::SendFlags;
-    retry(|| rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
+    retry(|| {
+        let bytes = &bytes[..allow(Call::Send, bytes.len())?];
+        rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+    })
 }
 
 /// Duplicates slots from one pipe into another without consuming them, see `tee(2)`. Always begins at the head of
@@ -164,7 +183,10 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 /// What `tee(2)` reports: `WouldBlock` when `from` is empty or `to` is full.
 pub fn tee(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
-    retry(|| rustix::pipe::tee(&from, &to, len, flags))
+    retry(|| {
+        let len = allow(Call::Tee, len)?;
+        rustix::pipe::tee(&from, &to, len, flags)
+    })
 }
 
 /// Whether a page that was changed after vmsplice is seen changed by the reader: true where vmsplice lends pages, false
@@ -187,4 +209,19 @@ pub(crate) fn vmsplice_shows_later_change() -> io::Result<bool> {
     let mut got = [0];
     read(&read_end, &mut got)?;
     Ok(got == [2])
+}
+
+/// Copies from file to file inside the kernel, see `copy_file_range(2)`, at and along both file offsets. Zero is end of
+/// file.
+///
+/// # Errors
+/// What `copy_file_range(2)` reports: `EXDEV`, `EINVAL` and others where these files cannot be copied so.
+pub fn copy_file_range(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
+    retry(|| rustix::fs::copy_file_range(&from, None, &to, None, len))
+}
+
+/// Whether a descriptor is non-blocking now. Others who share its description may change that at any time.
+#[must_use]
+pub fn is_nonblocking(fd: impl AsFd) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }

@@ -1,6 +1,8 @@
 //! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
 
 mod choice;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -290,20 +292,22 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     pub fn commit(&mut self, len: usize) -> io::Result<usize> {
         let left = self.block.left;
         assert!(len <= left, "commit of {len} bytes of a block of {left}");
-        let way = self.block.way;
-        let sent = match way {
+        let sent = match self.block.way {
             Way::Fresh => self.commit_lent(len)?,
             Way::Fat | Way::Copy => self.commit_heap(len)?,
         };
         self.block.left -= sent;
-        if let (Some(opened), Some(ways)) = (self.block.opened.take(), &mut self.ways) {
-            ways.choice.record(way, sent, opened.elapsed());
-        }
         Ok(sent)
     }
 
+    /// Tells the choice how long it took.
+    fn record(&mut self, way: Way, sent: usize, since: Option<Instant>) {
+        if let (Some(since), Some(ways)) = (since, &mut self.ways) {
+            ways.choice.record(way, sent, since.elapsed());
+        }
+    }
+
     fn commit_lent(&mut self, len: usize) -> io::Result<usize> {
-        let left = self.block.left;
         let sent = if len >= LARGE {
             self.lend(len)
         } else {
@@ -315,23 +319,35 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             })
         };
         match sent {
+            Ok(n) => {
+                let opened = self.block.opened.take();
+                self.record(Way::Fresh, n, opened);
+                Ok(n)
+            }
             // Nothing has moved: the bytes are still there, and go another way.
             Err(e) if is_refusal(&e) => {
-                let bytes = fresh(&mut self.ways)?.open(left).to_vec();
-                self.block.in_heap = 0..bytes.len();
-                self.block.heap = bytes;
-                self.block.way = Way::Copy;
+                self.move_block_to_heap()?;
                 self.decided().refuse(Way::Fresh, e);
                 self.commit_heap(len)
             }
-            other => other,
+            Err(e) => Err(e),
         }
+    }
+
+    /// Takes what is left of the block out of the pages that are lent next.
+    fn move_block_to_heap(&mut self) -> io::Result<()> {
+        let bytes = fresh(&mut self.ways)?.open(self.block.left).to_vec();
+        self.block.in_heap = 0..bytes.len();
+        self.block.heap = bytes;
+        self.block.way = Way::Copy;
+        Ok(())
     }
 
     fn commit_heap(&mut self, len: usize) -> io::Result<usize> {
         let heap = std::mem::take(&mut self.block.heap);
         let at = self.block.in_heap.start;
-        let sent = self.write_all_ways(&heap[at..at + len]);
+        let opened = self.block.opened.take();
+        let sent = self.write_all_ways(&heap[at..at + len], opened);
         self.block.heap = heap;
         let sent = sent?;
         self.block.in_heap.start += sent;
@@ -353,6 +369,14 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         flags
     }
 
+    /// What the wait strategy does before a call; it must not wait where the pipe is non-blocking.
+    fn before_call(&self) -> io::Result<()> {
+        match self.waiter.wait() {
+            Wait::Poll | Wait::PollSpin if self.is_nonblocking() => Ok(()),
+            _ => self.waiter.before_call(&self.fd),
+        }
+    }
+
     /// Repeats `call`, which is told how many of `len` bytes have moved and moves some of the others, until all have
     /// moved, or as many as a non-blocking pipe takes. An error after some have moved is left for the next call to find.
     fn move_all(
@@ -363,10 +387,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let flags = self.flags();
         let mut moved = 0;
         while moved < len {
-            let attempt = self
-                .waiter
-                .before_call(&self.fd)
-                .and_then(|()| call(self, moved, flags));
+            let attempt = self.before_call().and_then(|()| call(self, moved, flags));
             self.calls.made += 1;
             let error = match attempt {
                 Ok(0) => io::ErrorKind::WriteZero.into(),
@@ -376,10 +397,14 @@ impl<Fd: AsFd> PipeWriter<Fd> {
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.calls.would_block += 1;
-                    if !self.is_nonblocking() && self.waiter.after_would_block(&self.fd).is_ok() {
-                        continue;
+                    if self.is_nonblocking() {
+                        e
+                    } else {
+                        match self.waiter.after_would_block(&self.fd) {
+                            Ok(()) => continue,
+                            Err(e) => e,
+                        }
                     }
-                    e
                 }
                 Err(e) => e,
             };
@@ -397,7 +422,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     fn write_fresh(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let fresh = fresh(&mut self.ways)?;
-        fresh.prepare(bytes.len())?;
+        // `Other`, so that no error of preparing looks like one of the pipe (mmap has `EAGAIN` for locked memory).
+        fresh.prepare(bytes.len()).map_err(io::Error::other)?;
         fresh.open(bytes.len()).copy_from_slice(bytes);
         self.lend(bytes.len())
     }
@@ -427,21 +453,22 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             Err(ref e) => Err(e.kind().into()),
         };
         let complete = matches!((&staged, &delivered), (Ok(s), Ok(d)) if s == d);
-        if complete || fat.discard().is_ok() {
-            self.decided().fat = Some(fat);
+        match if complete { Ok(()) } else { fat.discard() } {
+            Ok(()) => self.decided().fat = Some(fat),
+            Err(e) => self.decided().refuse(Way::Fat, e),
         }
         staged.and(delivered)
     }
 
     /// Writes by the best way, and by the next best where that is refused. Blocking pipes take everything.
-    fn write_all_ways(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// `since` is when the work on these bytes began, if that is known.
+    fn write_all_ways(&mut self, bytes: &[u8], since: Option<Instant>) -> io::Result<usize> {
         loop {
             let way = if bytes.len() < LARGE {
                 Way::Copy
             } else {
                 self.decided().current()
             };
-            let start = Instant::now();
             let written = match way {
                 Way::Fresh => self.write_fresh(bytes),
                 Way::Fat => self.write_fat(bytes),
@@ -452,9 +479,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             match written {
                 Err(e) if way != Way::Copy && is_refusal(&e) => self.decided().refuse(way, e),
                 Ok(n) => {
-                    if let Some(ways) = &mut self.ways {
-                        ways.choice.record(way, n, start.elapsed());
-                    }
+                    self.record(way, n, since);
                     return Ok(n);
                 }
                 Err(e) => return Err(e),
@@ -469,7 +494,10 @@ impl<Fd: AsFd> Write for PipeWriter<Fd> {
             self.calls.made += 1;
             return sys::write(&self.fd, bytes);
         }
-        self.write_all_ways(&bytes[..bytes.len().min(PIECE)])
+        if self.block.way == Way::Fresh && self.block.left > 0 {
+            self.move_block_to_heap()?; // its pages are needed now
+        }
+        self.write_all_ways(&bytes[..bytes.len().min(PIECE)], Some(Instant::now()))
     }
 
     /// Does nothing: nothing is buffered.

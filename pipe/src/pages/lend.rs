@@ -10,6 +10,7 @@ use rustix::mm::Advice;
 use super::{PageKind, map_aligned, page_size, proof};
 use crate::error::{Error, Result};
 use crate::size::Size;
+use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
 
 /// A huge page that is lent front to back.
@@ -117,7 +118,9 @@ impl Lend {
     /// # Errors
     /// The kernel refused, and no other memory could be mapped either. Then nothing more is handed out.
     pub(crate) fn abandon(&mut self) -> Result<()> {
-        if self.advise(Advice::LinuxDontNeed).is_ok() {
+        let dropped =
+            allow(Call::MadviseDontneed, self.len).and_then(|_| self.advise(Advice::LinuxDontNeed));
+        if dropped.is_ok() {
             self.cursor = 0;
             return Ok(());
         }

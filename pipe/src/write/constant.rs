@@ -4,6 +4,9 @@
 //! pattern not to break, each tee covers all of the master: it goes into an empty *scratch* pipe with at least as many
 //! slots, which is then drained into the output to the last byte.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{fmt, io};
 
@@ -53,6 +56,7 @@ enum Way {
 struct Conduit {
     master: Pipe,
     scratch: Pipe,
+    discard: Discard,
     /// Bytes in the master: a whole number of periods.
     len: usize,
     /// Bytes in the scratch pipe, still to be moved on.
@@ -150,11 +154,14 @@ impl Constant {
         }
     }
 
-    /// One call's worth, at least one byte and at most `most`. What it returns is in the output.
+    /// One call's worth, at least one byte (unless the pattern is empty) and at most `most`. What it returns is in the output.
     ///
     /// # Errors
     /// `WouldBlock` when the output is full and the wait strategy does not block, and what the system calls report.
     pub fn write_some(&mut self, out: BorrowedFd<'_>, most: u64) -> io::Result<u64> {
+        if self.pattern.is_empty() {
+            return Ok(0);
+        }
         if let Way::Undecided = self.way {
             self.decide(out);
         }
@@ -167,7 +174,8 @@ impl Constant {
         let moved = match &mut self.way {
             Way::Tee(conduit) => {
                 match conduit.send(out, most, self.phase, self.waiter.wait().splice_flags()) {
-                    Err(e) if is_refusal(&e) && conduit.pending == 0 => {
+                    // What is in the scratch pipe is not in the output yet: write(2) begins where it would have.
+                    Err(e) if is_refusal(&e) => {
                         let reason = Error::system("tee refused", e, "");
                         self.way = self.by_write(reason);
                         return self.write_some(out, most as u64);
@@ -183,6 +191,20 @@ impl Constant {
         };
         self.phase = (self.phase + moved % self.pattern.len()) % self.pattern.len();
         Ok(moved as u64)
+    }
+
+    /// Makes the pattern ready for this output, so that the first write does not have to.
+    ///
+    /// # Errors
+    /// Why it will be written by `write(2)`. That is no failure.
+    pub fn prepare(&mut self, out: impl AsFd) -> std::result::Result<(), String> {
+        if !self.pattern.is_empty() {
+            self.decide(out.as_fd());
+        }
+        match &self.way {
+            Way::Write { reason, .. } => Err(reason.to_string()),
+            _ => Ok(()),
+        }
     }
 
     fn decide(&mut self, out: BorrowedFd<'_>) {
@@ -230,6 +252,7 @@ impl Constant {
         let mut conduit = Conduit {
             master,
             scratch,
+            discard: Discard::new()?,
             len: 0,
             pending: 0,
             owner: std::process::id(),
@@ -245,11 +268,11 @@ impl Constant {
     }
 }
 
-/// An error that says "not this way" rather than "not at all".
+/// An error that says "not this way": write(2) will tell whether it is a final one.
 fn is_refusal(e: &io::Error) -> bool {
-    matches!(
+    !matches!(
         e.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+        io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe
     )
 }
 
@@ -300,17 +323,19 @@ impl Conduit {
     }
 
     fn drop_from_scratch(&self, len: usize) -> io::Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
-        let discard = Discard::new()?;
         let mut left = len;
         while left > 0 {
-            left -= discard.discard(&self.scratch.read, left, SpliceFlags::NONBLOCK)?;
+            left -= self
+                .discard
+                .discard(&self.scratch.read, left, SpliceFlags::NONBLOCK)?;
         }
         Ok(())
     }
 
+    /// Moves some bytes into the output, the first of them the `phase`th of the pattern.
+    ///
+    /// # Errors
+    /// `WouldBlock` and `BrokenPipe` are about the output; any other means "not this way". Nothing has moved then.
     fn send(
         &mut self,
         out: BorrowedFd<'_>,
@@ -319,22 +344,22 @@ impl Conduit {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         if self.pending == 0 {
-            let teed = sys::tee(
-                &self.master.read,
-                &self.scratch.write,
-                self.len,
-                SpliceFlags::NONBLOCK,
-            )?;
-            if teed != self.len {
-                // Cannot be: the scratch pipe is empty and has as many slots.
-                self.drop_from_scratch(teed)?;
-                return Err(io::ErrorKind::InvalidInput.into());
-            }
-            self.drop_from_scratch(phase)?;
-            self.pending = self.len - phase;
+            self.refill(phase).map_err(io::Error::other)?;
         }
         let moved = sys::splice(&self.scratch.read, out, self.pending.min(most), flags)?;
         self.pending -= moved;
         Ok(moved)
+    }
+
+    fn refill(&mut self, phase: usize) -> io::Result<()> {
+        let flags = SpliceFlags::NONBLOCK;
+        let teed = sys::tee(&self.master.read, &self.scratch.write, self.len, flags)?;
+        if teed != self.len {
+            // Cannot be: the scratch pipe is empty and has as many slots.
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.drop_from_scratch(phase)?;
+        self.pending = self.len - phase;
+        Ok(())
     }
 }

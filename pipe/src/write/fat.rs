@@ -7,9 +7,11 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::{Error, Result};
+use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
 
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
@@ -35,7 +37,9 @@ struct Ends {
 impl Ends {
     fn new() -> Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let pair = allow(Call::Socketpair, 0).and_then(|_| {
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        });
         let (tx, rx) = pair.map_err(|e| Error::system("no socket for fat slots", e, ""))?;
         Ok(Self { tx, rx })
     }
@@ -75,6 +79,10 @@ impl Fat {
                 }
                 // The send buffer is full, or memory is short: what was staged can be delivered.
                 Err(_) if staged > 0 => break,
+                // Not the pipe is full: the socket has no room although it is empty.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(Errno::NOBUFS.into());
+                }
                 Err(e) => return Err(e),
             }
         }

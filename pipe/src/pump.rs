@@ -1,0 +1,297 @@
+//! Descriptor to descriptor: [`copy`] takes the way that copies least, and says which it was.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::FileType;
+
+use crate::capacity;
+use crate::read::relay::Relay;
+use crate::sys::{self, End};
+use crate::wait::{Wait, Waiter};
+
+/// How bytes go from one descriptor to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// `splice(2)`, one side being a pipe.
+    Splice,
+    /// `splice(2)` through a private pipe.
+    Relay,
+    /// `copy_file_range(2)` between files.
+    CopyFileRange,
+    /// `read(2)` and `write(2)`.
+    Copy,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Splice => "splice",
+            Self::Relay => "splice through a private pipe",
+            Self::CopyFileRange => "copy_file_range",
+            Self::Copy => "read and write",
+        })
+    }
+}
+
+/// What [`copy`] has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// The route that was taken last.
+    pub route: Route,
+    /// The route that was tried first, and why it was left, if it was.
+    pub fallback: Option<(Route, String)>,
+}
+
+/// Bytes per call at most; a round number that fits every kernel's limit (`MAX_RW_COUNT`).
+const PIECE: usize = 1 << 30;
+/// Bytes of the buffer of [`Route::Copy`].
+const BUFFER: usize = 256 << 10;
+
+/// Moves everything from one descriptor to the other until end of file.
+///
+/// Pipes are made larger where that is allowed, and waited for adaptively. Neither descriptor's flags are changed;
+/// `WouldBlock` of a non-blocking one is waited out.
+///
+/// # Errors
+/// What the system calls report. Bytes that were moved before have arrived: an error after that is final, and never a
+/// reason to try another route.
+///
+/// # Examples
+/// ```
+/// let file = std::fs::File::open("/proc/self/status")?;
+/// let (mut reader, writer) = std::io::pipe()?;
+/// let copied = fullbore::copy(&file, &writer)?;
+/// drop(writer);
+/// let text = std::io::read_to_string(&mut reader)?;
+/// assert_eq!(text.len() as u64, copied.bytes);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn copy(from: impl AsFd, to: impl AsFd) -> io::Result<Copied> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    let mut pump = Pump::new(from, to);
+    let mut bytes = 0;
+    loop {
+        match pump.step(PIECE)? {
+            0 => break,
+            n => bytes += n as u64,
+        }
+    }
+    Ok(Copied {
+        bytes,
+        route: pump.route(),
+        fallback: pump.fallback,
+    })
+}
+
+/// Moves bytes from one descriptor to another, step by step.
+#[derive(Debug)]
+pub struct Pump<'fd> {
+    from: BorrowedFd<'fd>,
+    to: BorrowedFd<'fd>,
+    state: State,
+    fallback: Option<(Route, String)>,
+    waits_from: Waiter,
+    waits_to: Waiter,
+}
+
+#[derive(Debug)]
+enum State {
+    Splice,
+    Relay(Relay),
+    /// `true` once it has moved something: then zero is the end of the file, and not a file without a size.
+    CopyFileRange(bool),
+    Copy(Vec<u8>),
+}
+
+impl<'fd> Pump<'fd> {
+    /// A pump between two descriptors; chooses the route by what they are.
+    #[must_use]
+    pub fn new(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
+        let kind = |fd| {
+            rustix::fs::fstat(fd).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode))
+        };
+        for fd in [from, to] {
+            if kind(fd) == FileType::Fifo {
+                let _ = capacity::largest(fd); // what is refused is not needed
+            }
+        }
+        let state = match (kind(from), kind(to)) {
+            (FileType::Fifo, _) | (_, FileType::Fifo) => State::Splice,
+            (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
+            _ => match Relay::new() {
+                Ok(relay) => State::Relay(relay),
+                Err(_) => State::Copy(vec![0; BUFFER]),
+            },
+        };
+        Self {
+            from,
+            to,
+            state,
+            fallback: None,
+            waits_from: Waiter::new(Wait::Adaptive, End::Read),
+            waits_to: Waiter::new(Wait::Adaptive, End::Write),
+        }
+    }
+
+    /// The route that is taken now.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        match self.state {
+            State::Splice => Route::Splice,
+            State::Relay(_) => Route::Relay,
+            State::CopyFileRange(_) => Route::CopyFileRange,
+            State::Copy(_) => Route::Copy,
+        }
+    }
+
+    /// The route that was tried first, and why it was left, if it was.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&(Route, String)> {
+        self.fallback.as_ref()
+    }
+
+    /// Moves some bytes, at most `most`, and returns how many arrived. Zero is end of file.
+    ///
+    /// # Errors
+    /// What the system calls report. Nothing is held back: all that was taken from the input before has arrived.
+    pub fn step(&mut self, most: usize) -> io::Result<usize> {
+        loop {
+            let moved = match &mut self.state {
+                State::Splice => {
+                    let flags = Wait::Adaptive.splice_flags();
+                    sys::splice(self.from, self.to, most, flags)
+                }
+                State::CopyFileRange(begun) => match sys::copy_file_range(self.from, self.to, most)
+                {
+                    Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
+                    other => {
+                        *begun = true;
+                        other
+                    }
+                },
+                State::Relay(_) => return self.relay(most),
+                State::Copy(_) => return self.copy(most),
+            };
+            match moved {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait()?,
+                // The call has moved nothing, so that another route loses nothing.
+                Err(e) if is_refusal(&e) => self.fall_back(&e),
+                other => return other,
+            }
+        }
+    }
+
+    /// `EAGAIN` does not say which side would block: wait for both, one after the other.
+    fn wait(&mut self) -> io::Result<()> {
+        self.waits_from.after_would_block(self.from)?;
+        self.waits_to.after_would_block(self.to)
+    }
+
+    fn fall_back(&mut self, reason: &io::Error) {
+        let route = self.route();
+        self.fallback.get_or_insert((route, reason.to_string()));
+        self.state = State::Copy(vec![0; BUFFER]);
+    }
+
+    fn relay(&mut self, most: usize) -> io::Result<usize> {
+        let State::Relay(relay) = &mut self.state else {
+            return Ok(0);
+        };
+        let flags = Wait::Adaptive.splice_flags();
+        let filled = loop {
+            match relay.fill(self.from, most, flags) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits_from.after_would_block(self.from)?;
+                }
+                Err(e) if is_refusal(&e) => {
+                    self.fall_back(&e);
+                    return self.copy(most);
+                }
+                other => break other?,
+            }
+        };
+        while relay.held() > 0 {
+            match relay.deliver(self.to, relay.held(), flags) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits_to.after_would_block(self.to)?;
+                }
+                Err(e) if is_refusal(&e) => {
+                    // What the private pipe holds goes on by hand; then all the rest does.
+                    let mut held = vec![0; relay.held()];
+                    let mut n = 0;
+                    while relay.held() > 0 {
+                        n += relay.read(&mut held[n..])?;
+                    }
+                    self.fall_back(&e);
+                    self.write_all(&held)?;
+                    return Ok(filled);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn copy(&mut self, most: usize) -> io::Result<usize> {
+        let State::Copy(buffer) = &mut self.state else {
+            return Ok(0);
+        };
+        let mut buffer = std::mem::take(buffer);
+        let most = most.min(buffer.len());
+        let result = self.copy_with(&mut buffer[..most]);
+        self.state = State::Copy(buffer);
+        result
+    }
+
+    fn copy_with(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = loop {
+            match sys::read(self.from, buffer) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits_from.after_would_block(self.from)?;
+                }
+                other => break other?,
+            }
+        };
+        self.write_all(&buffer[..n])?;
+        Ok(n)
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match sys::write(self.to, bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits_to.after_would_block(self.to)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error that says "not this way" rather than "not at all".
+fn is_refusal(e: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = e.raw_os_error().map(Errno::from_raw_os_error);
+    match errno {
+        // EBADF: copy_file_range on a file opened for appending.
+        Some(e) => [
+            Errno::INVAL,
+            Errno::NOSYS,
+            Errno::OPNOTSUPP,
+            Errno::PERM,
+            Errno::XDEV,
+            Errno::BADF,
+            Errno::TXTBSY,
+        ]
+        .contains(&e),
+        None => e.kind() == io::ErrorKind::Other,
+    }
+}

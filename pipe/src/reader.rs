@@ -1,0 +1,127 @@
+//! [`PipeReader`]: out of a pipe without sleeping longer than it pays.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::capacity;
+use crate::read::relay::Relay;
+use crate::sys::{self, End};
+use crate::wait::{Wait, Waiter};
+
+/// A reader of a pipe that waits adaptively (see [`Waiter`]) and makes the pipe larger where it may, so that the writer
+/// need not stop so often.
+///
+/// Works on anything that can be read; what is not a pipe gets plain `read(2)`.
+///
+/// # Examples
+/// ```
+/// use std::io::Read;
+/// let (pipe, mut writer) = std::io::pipe()?;
+/// std::thread::spawn(move || std::io::Write::write_all(&mut writer, &[7; 3_000_000]));
+/// let mut reader = fullbore::PipeReader::new(pipe);
+/// assert_eq!(reader.discard(1_000_000)?, 1_000_000);
+/// let mut rest = Vec::new();
+/// reader.read_to_end(&mut rest)?;
+/// assert_eq!(rest.len(), 2_000_000);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PipeReader<Fd> {
+    fd: Fd,
+    /// The same pipe in a non-blocking description of our own, if there is one.
+    own: Option<OwnedFd>,
+    waiter: Waiter,
+    relay: Option<Relay>,
+}
+
+impl<Fd: AsFd> PipeReader<Fd> {
+    /// A reader of `fd`.
+    #[must_use]
+    pub fn new(fd: Fd) -> Self {
+        if sys::is_pipe(&fd) {
+            let _ = capacity::largest(&fd); // what is refused is not needed
+        }
+        let own = sys::reopen_nonblocking(fd.as_fd(), End::Read).ok();
+        Self {
+            fd,
+            own,
+            waiter: Waiter::new(Wait::Adaptive, End::Read),
+            relay: None,
+        }
+    }
+
+    /// The descriptor.
+    pub fn get_ref(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Returns the descriptor. Nothing is buffered, so nothing is lost.
+    pub fn into_inner(self) -> Fd {
+        self.fd
+    }
+
+    /// Reads and drops exactly `len` bytes, or as many as there are before the end of file; returns how many. From a pipe
+    /// they are moved, not copied.
+    ///
+    /// # Errors
+    /// What the system calls report; `WouldBlock` on a descriptor that is non-blocking itself.
+    pub fn discard(&mut self, len: u64) -> io::Result<u64> {
+        let mut left = len;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 30);
+            match self.discard_some(most) {
+                Ok(0) => break,
+                Ok(n) => left -= n as u64,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if !sys::is_nonblocking(&self.fd) {
+                        self.waiter.after_would_block(&self.fd)?;
+                    } else if left < len {
+                        break;
+                    } else {
+                        return Err(e);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(len - left)
+    }
+
+    fn discard_some(&mut self, most: usize) -> io::Result<usize> {
+        if self.relay.is_none() && sys::is_pipe(&self.fd) {
+            self.relay = Relay::new().ok();
+        }
+        match &mut self.relay {
+            Some(relay) => relay.discard(&self.fd, most, self.waiter.wait().splice_flags()),
+            None => {
+                let mut buffer = vec![0; most.min(256 << 10)];
+                sys::read(&self.fd, &mut buffer)
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> Read for PipeReader<Fd> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(own) = &self.own else {
+            return sys::read(&self.fd, buffer);
+        };
+        loop {
+            match sys::read(own, buffer) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if sys::is_nonblocking(&self.fd) {
+                        return Err(e);
+                    }
+                    self.waiter.after_would_block(own)?;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> AsFd for PipeReader<Fd> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,270 @@
+//! What a writer does when system calls fail, fall short or are refused: what arrives is what it said was taken.
+
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+use super::*;
+use crate::sys::fault::{Call, inject};
+use crate::testing::feed::{Feed, set_nonblocking};
+use crate::testing::sequence::{Rng, Sequence};
+use crate::testing::watch::{for_each_seed, shout};
+
+const WAYS: [Option<Way>; 4] = [None, Some(Way::Fresh), Some(Way::Fat), Some(Way::Copy)];
+
+/// What may go wrong with a call that moves bytes, or readies something to move them.
+const ERRORS: [Errno; 7] = [
+    Errno::INTR,
+    Errno::AGAIN,
+    Errno::PERM,
+    Errno::NOSYS,
+    Errno::INVAL,
+    Errno::NOBUFS,
+    Errno::NOMEM,
+];
+
+/// Lets calls fail or fall short at random: seldom or often, all of them or one kind, by any error or only by such as
+/// mean "again".
+fn at_random(mut rng: Rng) -> impl FnMut(Call, usize) -> Result<usize, Errno> {
+    let often = rng.pick(&[2, 5, 20, 200]);
+    let errors = rng.pick(&[&ERRORS[..], &ERRORS[..2]]);
+    let calls = [
+        Call::Write,
+        Call::Vmsplice,
+        Call::Send,
+        Call::Splice,
+        Call::Poll,
+    ];
+    let only = rng.once_in(2).then(|| rng.pick(&calls));
+    move |call, len| match rng.below(often) {
+        0 if only.is_some_and(|only| only != call) => Ok(len),
+        0 if len > 1 && rng.once_in(2) => Ok(rng.between(1, len)),
+        0 => match rng.pick(errors) {
+            Errno::AGAIN if call == Call::Poll => Err(Errno::NOMEM), // poll(2) knows no EAGAIN
+            errno => Err(errno),
+        },
+        _ => Ok(len),
+    }
+}
+
+/// Facts about the kernel are found out once per process, and must not be found out while faults are injected.
+fn probe_first() {
+    let _ = (probe::fresh_refusal(), probe::fat_refusal());
+}
+
+/// Reads everything, in pieces of up to `piece` bytes.
+fn reader(pipe: OwnedFd, piece: usize) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
+        loop {
+            match sys::read(&pipe, &mut buffer).unwrap() {
+                0 => return all,
+                n => all.extend_from_slice(&buffer[..n]),
+            }
+        }
+    })
+}
+
+#[test]
+fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
+    for way in WAYS {
+        for_each_seed(&format!("faults, {way:?}"), 0..300, |seed| {
+            probe_first();
+            let mut feed = Feed::new(seed);
+            let (read_end, write_end) = sys::pipe().unwrap();
+            let capacity = 4096 << feed.rng.below(8);
+            capacity::set(&write_end, capacity).unwrap();
+            feed.faults = true;
+            feed.blocking = !feed.rng.once_in(3);
+            if !feed.blocking {
+                set_nonblocking(&write_end);
+            }
+            let reader = reader(read_end, feed.rng.between(1000, 300_000));
+            let waits = [Wait::Adaptive, Wait::Block, Wait::Spin];
+            let mut writer = PipeWriter::new(write_end).with_wait(feed.rng.pick(&waits));
+            writer.forced = way;
+            writer.keep_capacity = feed.rng.once_in(2);
+            if feed.rng.once_in(2) {
+                writer.path();
+            }
+            let faults = inject(at_random(Rng(!seed)));
+            feed.send(&mut writer, 1_500_000).unwrap();
+            drop(faults);
+            let path = writer.path();
+            drop(writer);
+            let got = reader.join().unwrap();
+            assert_eq!(got.len(), feed.sent, "{path}");
+            feed.sequence.check(0, &got);
+            let refused = |way| {
+                path.fallbacks
+                    .iter()
+                    .any(|(w, why)| *w == way && !why.is_empty())
+            };
+            let wanted = match way {
+                None => vec![Way::Fresh, Way::Fat],
+                Some(way) => vec![way],
+            };
+            for w in wanted {
+                assert!(
+                    path.way != Way::Copy || w == Way::Copy || refused(w),
+                    "{path:?}"
+                );
+            }
+        });
+    }
+}
+
+/// Forces `way`, sends 10 MiB in pieces of `len`, in place or not, and returns how that went.
+fn send(way: Option<Way>, len: usize, in_place: bool) -> Path {
+    let (read_end, write_end) = sys::pipe().unwrap();
+    let reader = reader(read_end, 1 << 20);
+    let mut writer = PipeWriter::new(write_end);
+    writer.forced = way;
+    let sequence = Sequence::new(1);
+    let mut sent = 0;
+    while sent < 10 << 20 {
+        sent += if in_place {
+            writer.block(len).copy_from_slice(sequence.at(sent, len));
+            writer.commit(len).unwrap()
+        } else {
+            writer.write(sequence.at(sent, len)).unwrap()
+        };
+    }
+    let path = writer.path();
+    drop(writer);
+    let got = reader.join().unwrap();
+    assert_eq!(got.len(), sent);
+    sequence.check(0, &got);
+    path
+}
+
+/// The calls of a kind fail, after the first few.
+fn refuse(
+    calls: &'static [Call],
+    after: usize,
+    errno: Errno,
+) -> impl FnMut(Call, usize) -> Result<usize, Errno> {
+    let mut allowed = after;
+    move |call, len| {
+        if !calls.contains(&call) {
+            return Ok(len);
+        }
+        if allowed == 0 {
+            return Err(errno);
+        }
+        allowed -= 1;
+        Ok(len)
+    }
+}
+
+#[test]
+fn what_is_refused_half_way_goes_the_next_way_with_the_reason() {
+    probe_first();
+    let refusals: [(&[Call], Way); 5] = [
+        (&[Call::Vmsplice], Way::Fresh),
+        (&[Call::MadviseDontneed, Call::Mmap], Way::Fresh),
+        (&[Call::Send], Way::Fat),
+        (&[Call::Splice], Way::Fat),
+        (&[Call::Socketpair], Way::Fat),
+    ];
+    for (calls, way) in refusals {
+        if send(Some(way), 1 << 20, false).way != way {
+            shout(&format!(
+                "SKIPPED what_is_refused_half_way: {way} is refused here anyway"
+            ));
+            continue;
+        }
+        for errno in ERRORS {
+            let says_that_the_pipe_is_full =
+                errno == Errno::AGAIN && matches!(calls, [Call::Vmsplice | Call::Splice]);
+            if errno == Errno::INTR || says_that_the_pipe_is_full {
+                continue; // tried again for ever
+            }
+            for (after, in_place) in [(0, false), (0, true), (1, false), (2, true), (3, false)] {
+                let case = format!("{calls:?} after {after}: {errno:?}, in place: {in_place}");
+                let faults = inject(refuse(calls, after, errno));
+                let path = send(Some(way), 100_000, in_place);
+                drop(faults);
+                if calls == [Call::Socketpair] && after > 0 {
+                    assert_eq!(path.way, way, "{case}: one is enough");
+                    continue;
+                }
+                assert_eq!(path.way, Way::Copy, "{case}");
+                let [(refused, reason)] = &path.fallbacks[..] else {
+                    panic!("{case}: {path:?}");
+                };
+                // No room in an empty socket is no memory; `EAGAIN` would be about the pipe.
+                let errno = match (calls, errno) {
+                    ([Call::Send], Errno::AGAIN) => Errno::NOBUFS,
+                    _ => errno,
+                };
+                let text = io::Error::from(errno).to_string();
+                let text = text.split(" (os").next().unwrap();
+                assert!(*refused == way && reason.contains(text), "{case}: {path}");
+            }
+        }
+    }
+}
+
+/// Moves what is in a pipe on into another of its own, slot by slot, and keeps it there.
+fn hold(pipe: &OwnedFd) -> OwnedFd {
+    let (held, into) = sys::pipe().unwrap();
+    let _ = capacity::largest(&into);
+    let nonblocking = SpliceFlags::NONBLOCK;
+    while sys::splice(pipe, &into, 1 << 30, nonblocking).is_ok() {}
+    held
+}
+
+#[test]
+fn pages_that_could_not_be_abandoned_are_not_written_again() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    set_nonblocking(&write_end);
+    let mut writer = PipeWriter::new(write_end).with_way(Way::Fresh);
+    let before = writer.path();
+    let faults = inject(refuse(&[Call::MadviseDontneed], 0, Errno::INVAL));
+    let sequence = Sequence::new(2);
+    let (mut sent, mut held) = (0, Vec::new());
+    while sent < 8 << 20 {
+        sent += writer.write(sequence.at(sent, 1 << 20)).unwrap();
+        held.push(hold(&read_end));
+    }
+    drop(faults);
+    assert_eq!(writer.path().way, before.way, "{}", writer.path());
+    let got: Vec<u8> = held
+        .into_iter()
+        .flat_map(|held| reader(held, 1 << 20).join().unwrap())
+        .collect();
+    assert_eq!(got.len(), sent);
+    sequence.check(0, &got);
+}
+
+#[test]
+fn what_a_full_pipe_did_not_take_is_not_sent_later_by_a_socket_that_cannot_be_replaced() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    set_nonblocking(&write_end);
+    let mut writer = PipeWriter::new(write_end)
+        .with_way(Way::Fat)
+        .keep_capacity();
+    writer.path();
+    let faults = inject(refuse(&[Call::Socketpair], 0, Errno::MFILE));
+    let sequence = Sequence::new(3);
+    let mut sent = 0;
+    loop {
+        match writer.write(sequence.at(sent, 1 << 20)) {
+            Ok(n) => sent += n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    drop(faults);
+    let path = writer.path();
+    drop(writer);
+    let got = reader(read_end, 1 << 20).join().unwrap();
+    assert_eq!(got.len(), sent, "{path}");
+    sequence.check(0, &got);
+    assert_eq!(path.way, Way::Copy, "{path}");
+    assert!(path.to_string().contains("Too many open files"), "{path}");
+}

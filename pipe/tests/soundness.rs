@@ -1,0 +1,59 @@
+//! No reader, whatever it does with the data, sees a byte change after it was written; and what a writer says it has
+//! written is in the pipe, once and in order. On real pipes, at random, compared byte by byte.
+#![allow(unsafe_code, reason = "fork has no safe form")]
+
+#[macro_use]
+#[path = "soundness/alone.rs"]
+mod alone;
+#[path = "soundness/constants.rs"]
+mod constants;
+#[path = "soundness/feed.rs"]
+mod feed;
+#[path = "soundness/limits.rs"]
+mod limits;
+#[path = "soundness/processes.rs"]
+mod processes;
+#[path = "soundness/promises.rs"]
+mod promises;
+#[path = "soundness/readers.rs"]
+mod readers;
+#[path = "soundness/schedules.rs"]
+mod schedules;
+#[path = "soundness/sequence.rs"]
+mod sequence;
+#[path = "soundness/two.rs"]
+mod two;
+#[path = "soundness/watch.rs"]
+mod watch;
+
+use std::os::fd::AsFd;
+
+use fullbore::writer::{LARGE, PipeWriter, Way};
+
+/// Every safe way in; `None` chooses by itself.
+const WAYS: [Option<Way>; 4] = [None, Some(Way::Fresh), Some(Way::Fat), Some(Way::Copy)];
+
+/// A writer that takes this way.
+fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> PipeWriter<Fd> {
+    let writer = PipeWriter::new(fd);
+    match way {
+        Some(way) => writer.with_way(way),
+        None => writer,
+    }
+}
+
+/// Says on the terminal that a test cannot show what it is for.
+fn skip(test: &str, reason: impl std::fmt::Display) {
+    watch::shout(&format!("SKIPPED {test}: {reason}"));
+}
+
+/// Whether this way can be taken here; says so where it cannot.
+fn is_to_be_had(test: &str, way: Option<Way>) -> bool {
+    let (_reader, pipe) = fullbore::sys::pipe().expect("a pipe");
+    let path = writer(pipe, way).path();
+    let refused = way.is_some_and(|way| way != path.way);
+    if refused {
+        skip(test, path);
+    }
+    !refused
+}

@@ -1,0 +1,162 @@
+//! A writer driven at random, which sends a sequence and keeps account of what was said to be taken.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::sequence::{Rng, Sequence};
+use super::{LARGE, PipeWriter};
+
+/// What a test feeds into a writer.
+#[derive(Debug)]
+pub struct Feed {
+    pub rng: Rng,
+    pub sequence: Sequence,
+    /// Bytes of the sequence that the writer said were taken.
+    pub sent: usize,
+    /// The pipe blocks.
+    pub blocking: bool,
+    /// Calls may fail for no reason.
+    pub faults: bool,
+}
+
+impl Feed {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            rng: Rng(seed),
+            sequence: Sequence::new(seed),
+            sent: 0,
+            blocking: true,
+            faults: false,
+        }
+    }
+
+    /// Sends `total` bytes by random operations. Waits where the pipe is full, and goes on after any error except
+    /// that the reader has gone.
+    pub fn send(&mut self, writer: &mut PipeWriter<OwnedFd>, total: usize) -> io::Result<()> {
+        while self.sent < total {
+            match self.step(writer, total - self.sent) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait(writer.as_fd()),
+                Err(e) if !self.faults || e.kind() == io::ErrorKind::BrokenPipe => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One random operation of at most `most` bytes.
+    pub fn step(&mut self, writer: &mut PipeWriter<OwnedFd>, most: usize) -> io::Result<()> {
+        let len = self.rng.write_len().min(most);
+        match self.rng.below(10) {
+            0..2 => {
+                let len = self.open(writer, self.sent, len);
+                self.commit(writer, len)
+            }
+            // Less than the block; the rest is abandoned.
+            2 => {
+                let len = self.open(writer, self.sent, len);
+                let part = self.rng.between(0, len);
+                self.commit(writer, part)
+            }
+            3..5 => {
+                let len = self.open(writer, self.sent, len);
+                let part = self.rng.between(0, len);
+                self.commit(writer, part)?;
+                self.commit(writer, len - part)
+            }
+            5 => {
+                self.open(writer, 0, len);
+                self.write(writer, most)
+            }
+            // A write, after the block was filled and before it is committed.
+            6 => {
+                let between = self.rng.write_len().min(most);
+                let start = self.sent;
+                let len = self.open(writer, start + between, len.min(most - between));
+                while self.sent < start + between {
+                    match self.write(writer, start + between - self.sent) {
+                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait(writer.as_fd()),
+                        other => other?,
+                    }
+                }
+                self.commit(writer, len)
+            }
+            _ => self.write(writer, len),
+        }
+    }
+
+    /// Fills a block with the sequence from the `at`th byte on.
+    fn open(&mut self, writer: &mut PipeWriter<OwnedFd>, at: usize, len: usize) -> usize {
+        let block = writer.block(len);
+        block.copy_from_slice(self.sequence.at(at, block.len()));
+        block.len()
+    }
+
+    /// Commits all of `len` bytes, which may take several calls where the pipe does not block.
+    fn commit(&mut self, writer: &mut PipeWriter<OwnedFd>, len: usize) -> io::Result<()> {
+        let mut left = len;
+        let mut failures = 0;
+        while left > 0 {
+            match writer.commit(left) {
+                Ok(n) => {
+                    assert!(n > 0 && n <= left, "commit({left}) returned {n}");
+                    assert!(
+                        n == left || !self.blocking || self.faults,
+                        "a blocking pipe takes everything: commit({left}) returned {n}"
+                    );
+                    left -= n;
+                    self.sent += n;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(!self.blocking, "commit({left}) into a blocking pipe: {e}");
+                    wait(writer.as_fd());
+                }
+                // What was not taken is still there.
+                Err(e) if self.faults && e.kind() != io::ErrorKind::BrokenPipe => {
+                    failures += 1;
+                    if failures > 3 {
+                        return Err(e);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// One `write`, which from `LARGE` on never returns `WouldBlock` from a blocking pipe; shorter ones are write(2).
+    fn write(&mut self, writer: &mut PipeWriter<OwnedFd>, most: usize) -> io::Result<()> {
+        let len = self.rng.write_len().min(most);
+        let result = writer.write(self.sequence.at(self.sent, len));
+        match &result {
+            &Ok(n) => {
+                assert!(n > 0 && n <= len, "write({len}) returned {n}");
+                assert!(
+                    n == len.min(1 << 20) || !self.blocking || self.faults,
+                    "a blocking pipe takes everything: write({len}) returned {n}"
+                );
+                self.sent += n;
+            }
+            Err(e) => assert!(
+                e.kind() != io::ErrorKind::WouldBlock || !self.blocking || len < LARGE,
+                "write({len}) into a blocking pipe: {e}"
+            ),
+        }
+        result.map(drop)
+    }
+}
+
+/// Waits until the pipe has room, or for a moment.
+fn wait(pipe: impl AsFd) {
+    let moment = Timespec::try_from(Duration::from_millis(100)).expect("a short time");
+    let _ = rustix::event::poll(&mut [PollFd::new(&pipe, PollFlags::OUT)], Some(&moment));
+}
+
+/// Makes the write end of a pipe return `WouldBlock` when it is full.
+pub fn set_nonblocking(pipe: impl AsFd) {
+    let flags = fcntl_getfl(&pipe).expect("open");
+    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("open");
+}
