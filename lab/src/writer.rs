@@ -1,6 +1,6 @@
 //! The writing side of a pair.
 
-use std::io;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -32,8 +32,10 @@ pub struct Writer<'a> {
 enum Way<'a> {
     Write(Descriptor<'a>, Pages),
     Vmsplice(Recycle, SpliceFlags),
-    /// New data, copied from a source that stays in cache into blocks of the library's.
-    Library(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
+    /// New data, copied from a source that stays in cache into the pages that are lent.
+    Fresh(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
+    /// New data, copied from a source that stays in cache into a socket.
+    Fat(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
     Tee(Constant),
     SharedMemory(&'a SharedMemory, Pages),
 }
@@ -68,8 +70,14 @@ impl<'a> Writer<'a> {
             WriteWith::Vmsplice => {
                 Way::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
             }
-            WriteWith::Fresh => library(config, fd, LibraryWay::Fresh, &mut note)?,
-            WriteWith::Fat => library(config, fd, LibraryWay::Fat, &mut note)?,
+            WriteWith::Fresh => Way::Fresh(
+                library(config, fd, LibraryWay::Fresh)?,
+                map_buffer(config, &mut note)?,
+            ),
+            WriteWith::Fat => Way::Fat(
+                library(config, fd, LibraryWay::Fat)?,
+                map_buffer(config, &mut note)?,
+            ),
             WriteWith::Tee => {
                 let mut constant = Constant::new(&tee_pattern(config.verify)).wait(config.wait);
                 constant
@@ -107,7 +115,7 @@ impl<'a> Writer<'a> {
                 format!("vmsplice, halves of one buffer, {pages} pages")
             }
             Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
-            Way::Library(..) => self.config.write_with.to_string(),
+            Way::Fresh(..) | Way::Fat(..) => self.config.write_with.to_string(),
             Way::Tee(constant) => constant.path(),
             Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
@@ -199,9 +207,9 @@ impl Way<'_> {
     /// Bytes that are prepared at a time.
     fn buffer_len(&self) -> usize {
         match self {
-            Self::Write(_, buffer) => buffer.len(),
+            Self::Write(_, buffer) | Self::Fat(_, buffer) => buffer.len(),
             Self::Vmsplice(buffers, _) => buffers.current_len(),
-            Self::Library(..) => PIECE,
+            Self::Fresh(..) => PIECE,
             Self::Tee(_) => usize::MAX,
             Self::SharedMemory(..) => BLOCK,
         }
@@ -218,7 +226,7 @@ impl Way<'_> {
         mut fill: impl FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
         match self {
-            Self::Write(_, buffer) => {
+            Self::Write(_, buffer) | Self::Fat(_, buffer) => {
                 fill(&mut buffer[..len]);
             }
             Self::Vmsplice(buffers, _) => {
@@ -227,7 +235,7 @@ impl Way<'_> {
                     fill(&mut buffers.current_mut()[..len]);
                 }
             }
-            Self::Library(writer, source) => {
+            Self::Fresh(writer, source) => {
                 let block = writer.block(len);
                 if !fill(block) {
                     for piece in block.chunks_mut(source.len()) {
@@ -245,7 +253,8 @@ impl Way<'_> {
         match self {
             Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
-            Self::Library(writer, _) => writer.commit(part.len()),
+            Self::Fresh(writer, _) => writer.commit(part.len()),
+            Self::Fat(writer, source) => writer.write(&source[part]),
             Self::Tee(constant) => {
                 let sent = constant.write_some(fd, part.len() as u64)?;
                 Ok(usize::try_from(sent).unwrap_or(usize::MAX))
@@ -257,7 +266,7 @@ impl Way<'_> {
     /// The library's own count of its calls.
     fn calls(&self) -> Option<fullbore::writer::Calls> {
         match self {
-            Self::Library(writer, _) => Some(writer.calls()),
+            Self::Fresh(writer, _) | Self::Fat(writer, _) => Some(writer.calls()),
             _ => None,
         }
     }
@@ -292,8 +301,7 @@ fn library<'a>(
     config: &Config,
     fd: BorrowedFd<'a>,
     way: LibraryWay,
-    note: &mut Option<String>,
-) -> Result<Way<'a>> {
+) -> Result<Box<PipeWriter<BorrowedFd<'a>>>> {
     let writer = PipeWriter::new(fd)
         .with_way(way)
         .with_wait(config.wait)
@@ -308,7 +316,7 @@ fn library<'a>(
             "use --write-with write",
         ));
     }
-    Ok(Way::Library(writer, map_buffer(config, note)?))
+    Ok(writer)
 }
 
 /// What `tee` sends: with `--verify` a pattern of its own, of a length that no power of two divides.

@@ -133,6 +133,7 @@ impl Constant {
         while left > 0 && !self.pattern.is_empty() {
             self.waiter.before_call(out)?;
             match self.write_some(out, left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => left -= n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.waiter.after_would_block(out)?;
