@@ -1,9 +1,10 @@
 //! The ladder as a table with bars, for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use fullbore_lab::run::{Run, RungResult};
+use fullbore_lab::run::{Run, RungResult, State};
 use fullbore_lab::stats::{Estimate, Verdict};
 use fullbore_lab::trial::Until;
 
@@ -19,24 +20,19 @@ const WARNING: Style = AnsiColor::Yellow.on_default();
 pub fn draw(run: &Run) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n", headline(run));
-    let _ = writeln!(
-        out,
-        "{HEAD}{:<24}{:>7}  {:<15} {:>7} {:>9} {:>7}  data{HEAD:#}",
-        "rung", "GiB/s", "95 % interval", "ns/page", "previous", "CPU/GiB"
-    );
-    let rates = run
-        .rungs
-        .iter()
-        .flat_map(|r| std::iter::once(r).chain(&r.apart));
-    let rates = rates.filter_map(|r| r.gib_per_s);
-    let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
-    for result in &run.rungs {
-        row(&mut out, result, fastest, false);
-        for apart in &result.apart {
-            row(&mut out, apart, fastest, true);
-        }
-    }
+    rows(&mut out, run.rungs.iter(), false);
     let _ = writeln!(out, "\n{}", footnote(run));
+    for (state, apart) in apart(run) {
+        let _ = writeln!(
+            out,
+            "\n{APART}Apart, never pooled with the above: {}{APART:#}",
+            told(state)
+        );
+        rows(&mut out, apart.into_iter(), true);
+    }
+    if !run.warnings.is_empty() || run.rungs.iter().any(|r| !r.warnings.is_empty()) {
+        out.push('\n');
+    }
     let doubts = run.rungs.iter().flat_map(|r| {
         r.refused
             .iter()
@@ -47,6 +43,45 @@ pub fn draw(run: &Run) -> String {
         let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
     }
     out
+}
+
+/// Head and rows of one table; bars are scaled to its fastest.
+fn rows<'a>(
+    out: &mut String,
+    results: impl Iterator<Item = &'a RungResult> + Clone,
+    is_apart: bool,
+) {
+    let _ = writeln!(
+        out,
+        "{HEAD}{:<24}{:>7}  {:<16} {:>7} {:>9} {:>7}  data{HEAD:#}",
+        "rung", "GiB/s", "95 % interval", "ns/page", "previous", "CPU/GiB"
+    );
+    let rates = results.clone().filter_map(|r| r.gib_per_s);
+    let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
+    for result in results {
+        row(out, result, fastest, is_apart);
+    }
+}
+
+/// What was measured in other states than the one that prevailed, by state.
+fn apart(run: &Run) -> BTreeMap<State, Vec<&RungResult>> {
+    let mut states = BTreeMap::<_, Vec<_>>::new();
+    for result in run.rungs.iter().flat_map(|r| &r.apart) {
+        if let Some(state) = result.state {
+            states.entry(state).or_default().push(result);
+        }
+    }
+    states
+}
+
+fn told(state: State) -> &'static str {
+    match state {
+        State::Near => "trials while the two CPUs were near each other",
+        State::Far => "trials while the two CPUs were far from each other",
+        State::Moved => "trials in which the two CPUs moved",
+        State::OneCpu => "trials on one CPU",
+        State::Unknown => "trials of which it is not known how far apart the CPUs were",
+    }
 }
 
 fn headline(run: &Run) -> String {
@@ -91,26 +126,21 @@ fn footnote(run: &Run) -> String {
     )
 }
 
-fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
-    let name = match (apart, result.state) {
-        (true, Some(state)) => match result.samples.len() {
-            1 => format!("  {state}, 1 trial"),
-            n => format!("  {state}, {n} trials"),
-        },
-        _ => result.id.clone(),
-    };
-    let style = if apart { APART } else { Style::new() };
+fn row(out: &mut String, result: &RungResult, fastest: f64, is_apart: bool) {
+    let name = &result.id;
     let Some(rate) = result.gib_per_s else {
         let why = match result.refused {
             Some(_) => "refused: see below",
             None => "not measured yet",
         };
-        let _ = writeln!(out, "{style}{name:<24}{style:#}      –  {why}");
+        let _ = writeln!(out, "{name:<24}      –  {why}");
         return;
     };
-    let interval = match result.samples.len() {
-        0..3 => "too few trials".to_owned(),
-        _ => format!("{}–{}", short(rate.ci95[0]), short(rate.ci95[1])),
+    let interval = match (result.samples.len(), is_apart) {
+        (1, _) => "1 trial".to_owned(),
+        (2, _) => "2 trials".to_owned(),
+        (_, false) => format!("{}–{}", short(rate.ci95[0]), short(rate.ci95[1])),
+        (n, true) => format!("{}–{}, n={n}", short(rate.ci95[0]), short(rate.ci95[1])),
     };
     let (mark, ratio_style) = match result.verdict {
         Some(Verdict::Faster) => ("▲", BETTER),
@@ -123,7 +153,7 @@ fn row(out: &mut String, result: &RungResult, fastest: f64, apart: bool) {
         .map_or(String::new(), |r: Estimate| format!("×{:.2}", r.median));
     let _ = writeln!(
         out,
-        "{style}{name:<24}{style:#}{:>7}  {interval:<15} {:>7} {ratio_style}{ratio:>7} {mark}{ratio_style:#} {:>7.3}  {:<4}  {BAR}{}{BAR:#}",
+        "{name:<24}{:>7}  {interval:<16} {:>7} {ratio_style}{ratio:>7} {mark}{ratio_style:#} {:>7.3}  {:<4}  {BAR}{}{BAR:#}",
         short(rate.median),
         short(result.ns_per_page.unwrap_or_default()),
         result.cpu_s_per_gib.unwrap_or_default(),

@@ -15,17 +15,22 @@ mod report;
 #[path = "pair/verify.rs"]
 mod verify;
 
-/// Every way to wait. `adaptive` is one more word here.
-const WAITS: [&str; 4] = ["block", "poll", "spin", "poll-spin"];
+/// Every way to wait.
+const WAITS: [&str; 5] = ["block", "poll", "spin", "poll-spin", "adaptive"];
 
-/// Every way in: options of the writer, to be given to the reader as well where it must know them.
-/// `fresh`, `fat` and `tee` are one more line each.
-const WAYS_IN: [&str; 4] = [
+/// Every way in for data of any kind; `tee` sends a pattern of its own.
+const WAYS_IN: [&str; 6] = [
     "--write-with write",
     "--write-with write --pages huge",
     "--write-with vmsplice",
     "--write-with vmsplice --pages huge",
+    "--write-with fresh",
+    "--write-with fat",
 ];
 
-/// Every way out. `relay` is one more line.
-const WAYS_OUT: [&str; 2] = ["--read-with read", "--read-with splice"];
+/// Every way out.
+const WAYS_OUT: [&str; 3] = [
+    "--read-with read",
+    "--read-with splice",
+    "--read-with relay",
+];

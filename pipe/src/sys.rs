@@ -6,7 +6,7 @@
 
 pub(crate) mod fault;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -61,20 +61,22 @@ pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) ->
 
 /// Hands references to the pages behind `bytes` to a pipe, see `vmsplice(2)`. Returns how many bytes were taken.
 ///
+/// `fd` should be open for writing: at a read end the kernel does the opposite, and moves bytes from the pipe into
+/// `bytes`, which therefore are `mut`.
+///
 /// # Errors
 /// What `vmsplice(2)` reports: `BrokenPipe`, `WouldBlock`, and `EPERM` or `ENOSYS` where a sandbox refuses it.
 ///
 /// # Safety
-/// The call itself only reads memory that `bytes` proves to be there. But the pipe, and whoever the reader passes its
+/// The call itself only uses memory that `bytes` proves to be there. But the pipe, and whoever the reader passes its
 /// slots on to, then hold the *pages*: the caller must not change a byte that was taken, by any mapping, until nobody
 /// holds its page any more. The borrow of `bytes` ends before that.
-pub unsafe fn vmsplice(fd: impl AsFd, bytes: &[u8], flags: SpliceFlags) -> io::Result<usize> {
+pub unsafe fn vmsplice(fd: impl AsFd, bytes: &mut [u8], flags: SpliceFlags) -> io::Result<usize> {
     retry(|| {
-        let slices = [IoSliceRaw::from_slice(
-            &bytes[..allow(Call::Vmsplice, bytes.len())?],
-        )];
-        // SAFETY: the kernel only reads `bytes` when `fd` is a write end, and fails on a read end that was not
-        // opened for writing too; that the bytes stay as they are afterwards is this function's own condition.
+        let len = allow(Call::Vmsplice, bytes.len())?;
+        let slices = [IoSliceRaw::from_slice_mut(&mut bytes[..len])];
+        // SAFETY: the kernel reads `bytes`, or writes them where `fd` is a read end, and `&mut` allows both; that they
+        // stay as they are afterwards is this function's own condition.
         unsafe { rustix::pipe::vmsplice(&fd, &slices, flags) }
     })
 }
@@ -165,15 +167,33 @@ pub fn reopen_nonblocking(fd: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
     retry(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))
 }
 
-/// Sends one message on a socket without blocking and without SIGPIPE, see `send(2)`. Returns how many bytes were sent.
+/// Messages that [`send_pieces`] sends at most in one call.
+pub const MOST_PIECES: usize = 8;
+
+/// Sends bytes on a stream socket, in messages of `piece` bytes of which at most [`MOST_PIECES`] go in one call, without
+/// blocking and without SIGPIPE, see `sendmmsg(2)`. Returns how many bytes were sent.
 ///
 /// # Errors
-/// What `send(2)` reports: `WouldBlock` when the send buffer is full, `ENOBUFS` when there is no memory for it.
-pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    use rustix::net::SendFlags;
+/// What `sendmmsg(2)` reports of the first message: `WouldBlock` when the send buffer is full, `ENOBUFS` when there is no
+/// memory for it. Then nothing was sent.
+pub fn send_pieces(socket: impl AsFd, bytes: &[u8], piece: usize) -> io::Result<usize> {
+    use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
     retry(|| {
         let bytes = &bytes[..allow(Call::Send, bytes.len())?];
-        rustix::net::send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        let mut pieces = bytes.chunks(piece);
+        let slices: [IoSlice<'_>; MOST_PIECES] =
+            std::array::from_fn(|_| IoSlice::new(pieces.next().unwrap_or_default()));
+        let count = bytes.len().div_ceil(piece).min(MOST_PIECES);
+        let mut control: [SendAncillaryBuffer<'_, '_, '_>; MOST_PIECES] = Default::default();
+        let mut at = 0;
+        let mut messages = control.each_mut().map(|control| {
+            at += 1;
+            MMsgHdr::new(std::slice::from_ref(&slices[at - 1]), control)
+        });
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // The kernel stops after a message of which it took only a part, so the sum has no gaps.
+        let sent = rustix::net::sendmmsg(&socket, &mut messages[..count], flags)?;
+        Ok(messages[..sent].iter().map(MMsgHdr::bytes_sent).sum())
     })
 }
 
@@ -199,7 +219,7 @@ pub(crate) fn vmsplice_shows_later_change() -> io::Result<bool> {
     let page = std::cell::UnsafeCell::new([1u8; 1]);
     {
         // SAFETY: no other reference to the cell exists; this one ends with the block.
-        let bytes: &[u8] = unsafe { &*page.get() };
+        let bytes: &mut [u8] = unsafe { &mut *page.get() };
         // SAFETY: the byte is changed below while the pipe holds its page. That is the point of the trial: the only
         // reader is this function, which reads it back as one byte and takes either value.
         unsafe { vmsplice(&write_end, bytes, SpliceFlags::NONBLOCK) }?;

@@ -255,18 +255,21 @@ mod tests {
     fn spinning_that_never_pays_is_given_up_and_tried_again_seldom() {
         let (r, w) = sys::pipe().unwrap();
         let mut waiter = Waiter::new(Wait::Adaptive, End::Read);
+        let (ask, asked) = std::sync::mpsc::channel();
         let slow_writer = std::thread::spawn(move || {
-            for _ in 0..20 {
-                std::thread::sleep(Duration::from_millis(1));
+            for () in asked {
+                std::thread::sleep(Duration::from_millis(5));
                 sys::write(&w, b"x").unwrap();
             }
         });
         let mut spun = 0;
         for _ in 0..20 {
             spun += u32::from(waiter.sleeps_left == 0);
+            ask.send(()).unwrap();
             waiter.after_would_block(&r).unwrap();
             assert_eq!(sys::read(&r, &mut [0; 8]).unwrap(), 1);
         }
+        drop(ask);
         slow_writer.join().unwrap();
         assert!(spun < 10, "{spun} of 20 waits spun");
     }

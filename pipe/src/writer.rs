@@ -89,7 +89,7 @@ pub const LARGE: usize = 16 << 10;
 /// - Up to `PIPE_BUF` (4096) bytes are atomic. With several writers on one pipe, each one's bytes arrive in its order.
 /// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
 /// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
-///   fork is zero in the child.
+///   fork may be zero in the child.
 /// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
@@ -254,7 +254,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// Memory to generate data into: `len` bytes, at most 1 MiB. With the way `fresh` it lies in the very pages that the
     /// pipe will be given, so that nothing is copied. What it contains is unspecified.
     ///
-    /// An earlier block that was not committed is forgotten.
+    /// An earlier block that was not committed is forgotten. A `write` before the commit goes before the block, and
+    /// leaves it as it is.
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
         let opened = Instant::now();
@@ -555,6 +556,15 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
         for way in [Way::Fresh, Way::Fat] {
             if wanted(way) {
                 ways.refuse(way, "the output is not a pipe");
+            }
+        }
+        return ways;
+    }
+    // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
+    if rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::ACCMODE == OFlags::RDONLY) {
+        for way in [Way::Fresh, Way::Fat] {
+            if wanted(way) {
+                ways.refuse(way, "the descriptor is not open for writing");
             }
         }
         return ways;

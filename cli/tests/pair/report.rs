@@ -83,7 +83,8 @@ fn human_line_is_the_originals_and_counts_what_arrived() {
 
 #[test]
 fn iterations_are_counted_calls() {
-    for way_out in WAYS_OUT {
+    // A relay takes whole slots, as many as there are.
+    for way_out in ["--read-with read", "--read-with splice"] {
         // All data lies ready, so it takes 7 full reads, a short one, and perhaps one for the end.
         let line = format!("read {way_out} --buf-size 1000 --json");
         let run = feed_at_once(&line, &[b'X'; 7500]);

@@ -82,6 +82,39 @@ fn every_byte_vmspliced_from_huge_pages_arrives_in_order() {
 }
 
 #[test]
+fn every_byte_lent_from_fresh_pages_arrives_in_order() {
+    every_byte_arrives("--write-with fresh --pipe-size 64K", &[("5001", 5001)]);
+    every_byte_arrives(
+        "--write-with fresh --pipe-size 4096",
+        &[("256K", 256 << 10)],
+    );
+}
+
+#[test]
+fn every_byte_in_fat_slots_arrives_in_order() {
+    for pipe_size in ["4096", "1M"] {
+        let way = format!("--write-with fat --pipe-size {pipe_size}");
+        every_byte_arrives(&way, &[("5001", 5001), ("256K", 256 << 10)]);
+    }
+}
+
+#[test]
+fn pattern_by_tee_arrives_unbroken() {
+    let way = "--write-with tee";
+    for wait in WAITS {
+        for pipe_size in ["4096", "64K"] {
+            for (buffer, bytes) in READ_BUFFERS {
+                verified(
+                    &format!("{way} --wait {wait} --pipe-size {pipe_size}"),
+                    &format!("{way} --wait {wait} --buf-size {buffer}"),
+                    enough(bytes),
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn sides_that_wait_differently_lose_nothing() {
     for write_wait in WAITS {
         for read_wait in WAITS {

@@ -94,7 +94,7 @@ impl Lend {
         len: usize,
         flags: SpliceFlags,
     ) -> io::Result<usize> {
-        let bytes = &self.free_mut()[..len];
+        let bytes = &mut self.free_mut()[..len];
         // SAFETY: bytes that the pipe takes are behind the cursor from here on, and are never written again: not by
         // `free_mut`, which hands out what is before it, and not after `abandon`, which gives other pages.
         let taken = unsafe { sys::vmsplice(fd, bytes, flags) }?;

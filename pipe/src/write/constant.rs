@@ -59,6 +59,8 @@ struct Conduit {
     discard: Discard,
     /// Bytes in the master: a whole number of periods.
     len: usize,
+    /// How often the master fits into the scratch pipe.
+    tees: usize,
     /// Bytes in the scratch pipe, still to be moved on.
     pending: usize,
     /// The process that made the pipes: a forked child would drain its parent's scratch pipe.
@@ -88,7 +90,11 @@ impl fmt::Debug for Constant {
     }
 }
 
-/// Bytes that are prepared at most: what a pipe of 256 slots holds in fat slots.
+/// Bytes in a master of patterns that are not longer than that. Larger ones leave the caches of a reader that copies:
+/// 30 GiB/s with 2 MiB, 10–20 with 4 MiB or more; smaller ones have both CPUs count references on the same few pages:
+/// 590 GiB/s of references with 2 MiB, 430 with 1 MiB (docs/measurements.md).
+const MASTER: usize = 2 << 20;
+/// The longest pattern in bytes: what a pipe of 256 slots holds in fat slots.
 const MASTER_AT_MOST: usize = 256 * FRAGMENT;
 /// A buffer for write(2): at least so many bytes, in whole periods.
 const BUFFER_AT_LEAST: usize = 256 << 10;
@@ -255,6 +261,7 @@ impl Constant {
             scratch,
             discard: Discard::new()?,
             len: 0,
+            tees: 0,
             pending: 0,
             owner: std::process::id(),
         };
@@ -262,7 +269,7 @@ impl Constant {
         conduit
             .fill(&self.pattern, slots)
             .map_err(|e| Error::system("no tee", e, ""))?;
-        if conduit.len == 0 {
+        if conduit.tees == 0 {
             return Err(too_long());
         }
         Ok(conduit)
@@ -284,7 +291,8 @@ impl Conduit {
     /// into a ring that is nearly full, the kernel would break it up (KERNEL: at most free slots × 4 KiB per call).
     fn fill(&mut self, pattern: &[u8], slots: usize) -> io::Result<()> {
         let mut fat = Fat::new()?;
-        let target = (slots * FRAGMENT / pattern.len()) * pattern.len();
+        let most = (slots * FRAGMENT).min(MASTER.max(pattern.len()));
+        let target = most / pattern.len() * pattern.len();
         let copies = FRAGMENT.div_ceil(pattern.len()) + 1;
         let repeated = pattern.repeat(copies);
         let (mut filled, mut whole) = (0, 0);
@@ -301,7 +309,29 @@ impl Conduit {
         }
         // What lies behind the last whole period is never tee'd.
         self.len = whole.min(filled / pattern.len() * pattern.len());
-        Ok(())
+        self.count_tees()
+    }
+
+    /// Tries how often all of the master fits into the scratch pipe.
+    fn count_tees(&mut self) -> io::Result<()> {
+        let mut in_scratch = 0;
+        while self.len > 0 {
+            let teed = match self.tee() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                other => other?,
+            };
+            in_scratch += teed;
+            if teed < self.len {
+                break;
+            }
+            self.tees += 1;
+        }
+        self.drop_from_scratch(in_scratch)
+    }
+
+    fn tee(&self) -> io::Result<usize> {
+        let (from, to) = (&self.master.read, &self.scratch.write);
+        sys::tee(from, to, self.len, SpliceFlags::NONBLOCK)
     }
 
     /// Moves `len` staged bytes into the master; returns how many found room there.
@@ -353,14 +383,14 @@ impl Conduit {
     }
 
     fn refill(&mut self, phase: usize) -> io::Result<()> {
-        let flags = SpliceFlags::NONBLOCK;
-        let teed = sys::tee(&self.master.read, &self.scratch.write, self.len, flags)?;
-        if teed != self.len {
-            // Cannot be: the scratch pipe is empty and has as many slots.
-            return Err(io::ErrorKind::InvalidInput.into());
+        for _ in 0..self.tees {
+            if self.tee()? != self.len {
+                // Cannot be: the scratch pipe is empty, and had room for as many when it was tried.
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
         }
         self.drop_from_scratch(phase)?;
-        self.pending = self.len - phase;
+        self.pending = self.tees * self.len - phase;
         Ok(())
     }
 }

@@ -4,10 +4,14 @@
 //! (`sock_alloc_send_pskb` allocates order 3). So the pages are the kernel's, allocated eight at a time, and the pipe's
 //! mutex is taken once for all of them.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::{Error, Result};
@@ -17,8 +21,9 @@ use crate::sys::{self, SpliceFlags};
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
 pub const FRAGMENT: usize = 32 << 10;
 
-/// Sends before they are delivered: what fits into a send buffer of default size (212992 bytes).
-const FRAGMENTS_AT_ONCE: usize = 6;
+/// Send buffer in bytes, which the kernel doubles: room for [`sys::MOST_PIECES`] fragments with their overhead. The
+/// default has room for six.
+const SEND_BUFFER: usize = 192 << 10;
 
 /// A socket pair through which bytes become fat slots.
 #[derive(Debug)]
@@ -41,6 +46,7 @@ impl Ends {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         });
         let (tx, rx) = pair.map_err(|e| Error::system("no socket for fat slots", e, ""))?;
+        let _ = set_socket_send_buffer_size(&tx, SEND_BUFFER); // a smaller one holds fewer fragments
         Ok(Self { tx, rx })
     }
 }
@@ -68,25 +74,11 @@ impl Fat {
             self.ends = Ends::new()?;
             self.owner = me;
         }
-        let mut staged = 0;
-        for piece in bytes.chunks(FRAGMENT).take(FRAGMENTS_AT_ONCE) {
-            match sys::send(&self.ends.tx, piece) {
-                Ok(n) => {
-                    staged += n;
-                    if n < piece.len() {
-                        break;
-                    }
-                }
-                // The send buffer is full, or memory is short: what was staged can be delivered.
-                Err(_) if staged > 0 => break,
-                // Not the pipe is full: the socket has no room although it is empty.
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(Errno::NOBUFS.into());
-                }
-                Err(e) => return Err(e),
-            }
+        match sys::send_pieces(&self.ends.tx, bytes, FRAGMENT) {
+            // Not the pipe is full: the socket has no room although it is empty.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Errno::NOBUFS.into()),
+            other => other,
         }
-        Ok(staged)
     }
 
     /// Moves up to `len` staged bytes into a pipe.

@@ -71,9 +71,14 @@ impl Recycle {
     ///
     /// # Errors
     /// What `vmsplice(2)` reports: see [`sys::vmsplice`].
-    pub fn send(&self, fd: impl AsFd, part: Range<usize>, flags: SpliceFlags) -> io::Result<usize> {
+    pub fn send(
+        &mut self,
+        fd: impl AsFd,
+        part: Range<usize>,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
         let (memory, range) = self.buffers[self.current].clone();
-        let bytes = &self.pages[memory][range][part];
+        let bytes = &mut self.pages[memory][range][part];
         // SAFETY: the caller of `separate` or `halves` promised that no byte is changed while anyone holds its page.
         unsafe { sys::vmsplice(fd, bytes, flags) }
     }

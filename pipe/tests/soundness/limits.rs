@@ -71,11 +71,27 @@ fn locked_memory_is_never_written_again_while_it_is_held() {
     }
 }
 
+/// Here the memory may still be of huge pages and `fresh` be taken, although nothing of it can be abandoned.
+#[test]
+fn memory_locked_on_fault_is_never_written_again_while_it_is_held() {
+    alone!();
+    let test = "memory_locked_on_fault";
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if lock(test, flags) {
+        is_to_be_had(test, Some(Way::Fresh));
+        nothing_is_lost("locked on fault");
+    }
+}
+
 /// `MADV_DONTNEED` is refused for the pages the writer has: it must take others.
 #[test]
 fn memory_locked_half_way_is_never_written_again_while_it_is_held() {
     alone!();
     let test = "memory_locked_half_way";
+    if !lock(test, MlockAllFlags::CURRENT) {
+        return;
+    }
+    munlockall().expect("ours");
     is_to_be_had(test, Some(Way::Fresh));
     for flags in [
         MlockAllFlags::CURRENT,
@@ -144,6 +160,12 @@ fn be_nobody(test: &str) -> bool {
 fn user_who_has_used_up_the_memory_for_pipes_loses_nothing() {
     alone!();
     let test = "user_who_has_used_up";
+    if !rustix::process::getuid().is_root() {
+        return skip(
+            test,
+            "it would leave this user's other tests without pipes; run it as root",
+        );
+    }
     if !be_nobody(test) {
         return;
     }
@@ -257,5 +279,118 @@ fn resident_size_stays_below_16_mib_with_a_stalled_reader() {
             let most = status("VmHWM").expect("/proc");
             assert!(most < 16 << 10, "{way:?}: {most} kB were resident");
         }
+    }
+}
+
+/// Lets these system calls fail from now on, as the sandbox of a container does; says so where that cannot be had.
+fn refuse(test: &str, calls: &[libc::c_long], errno: i32) -> bool {
+    let code = |code: u32| u16::try_from(code).expect("16 bits");
+    let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let give = |k| instruction(code(libc::BPF_RET | libc::BPF_K), 0, 0, k);
+    let equals = code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+    // The number of the call is the first word of what a filter sees.
+    let load = instruction(code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS), 0, 0, 0);
+    let mut program = vec![load];
+    for &call in calls {
+        program.push(instruction(equals, 0, 1, call as u32));
+        program.push(give(libc::SECCOMP_RET_ERRNO | errno as u32));
+    }
+    program.push(give(libc::SECCOMP_RET_ALLOW));
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: takes no pointers.
+    let quiet = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: `filter` and the program it points to are alive until the call has copied them.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) };
+    if quiet != 0 || set != 0 {
+        skip(test, io::Error::last_os_error());
+    }
+    quiet == 0 && set == 0
+}
+
+/// In a sandbox from the start: the way that is left, and what is said of the others.
+fn in_a_sandbox(test: &str, calls: &[libc::c_long], errno: i32, left: Way, refused: &[&str]) {
+    if !refuse(test, calls, errno) {
+        return;
+    }
+    let (_read_end, pipe) = sys::pipe().expect("a pipe");
+    let path = writer(&pipe, None).path();
+    let reason = io::Error::from_raw_os_error(errno).to_string();
+    let reason = reason.split(" (os").next().expect("a text");
+    assert_eq!(path.way, left, "{path}");
+    for way in refused {
+        let said = path.fallbacks.iter().find(|(w, _)| w.to_string() == *way);
+        assert!(said.is_some_and(|(_, why)| why.contains(reason)), "{path}");
+    }
+    for way in WAYS {
+        for_each_seed(&format!("{test} {way:?}"), 0..5, |seed| {
+            let result = flow(Kind::Copies, seed, |pipe| drive(pipe, way, seed, 3 << 20));
+            assert_eq!(result, Ok(()));
+        });
+    }
+    constant_arrives();
+}
+
+#[test]
+fn sandbox_without_vmsplice_leaves_fat() {
+    alone!();
+    let calls = [libc::SYS_vmsplice];
+    in_a_sandbox(
+        "sandbox_without_vmsplice",
+        &calls,
+        libc::EPERM,
+        Way::Fat,
+        &["fresh"],
+    );
+}
+
+#[test]
+fn sandbox_without_vmsplice_and_sockets_leaves_write() {
+    alone!();
+    let calls = [libc::SYS_vmsplice, libc::SYS_socketpair];
+    let refused = ["fresh", "fat"];
+    in_a_sandbox(
+        "sandbox_without_sockets",
+        &calls,
+        libc::ENOSYS,
+        Way::Copy,
+        &refused,
+    );
+}
+
+#[test]
+fn sandbox_without_any_of_it_leaves_write() {
+    alone!();
+    let calls = [
+        libc::SYS_vmsplice,
+        libc::SYS_splice,
+        libc::SYS_tee,
+        libc::SYS_sendmmsg,
+    ];
+    let refused = ["fresh", "fat"];
+    in_a_sandbox(
+        "sandbox_without_any_of_it",
+        &calls,
+        libc::EPERM,
+        Way::Copy,
+        &refused,
+    );
+}
+
+#[test]
+fn sandbox_that_closes_half_way_loses_nothing() {
+    alone!();
+    let test = "sandbox_that_closes_half_way";
+    if !is_to_be_had(test, Some(Way::Fresh)) {
+        return;
+    }
+    let sends = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg];
+    let lends = [libc::SYS_vmsplice];
+    for (way, calls) in [(Way::Fat, &sends[..]), (Way::Fresh, &lends[..])] {
+        let mut closed = true;
+        let path = change_half_way(way, 8 << 20, || closed = refuse(test, calls, libc::EPERM));
+        assert_eq!(path.way, if closed { Way::Copy } else { way }, "{path}");
     }
 }

@@ -5,14 +5,17 @@ use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use fullbore::sys;
+use fullbore::wait::Wait;
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
 
 use crate::feed::Feed;
 use crate::readers::{self, Kind, Own};
+use crate::schedules::Beside;
 use crate::sequence::{Rng, Sequence, Tag};
 use crate::two::{collect, sort};
 use crate::watch::for_each_seed;
@@ -277,6 +280,44 @@ fn what_a_dropped_writer_has_written_stays_as_it_was() {
             use_freed_pages();
             assert_eq!(check_held(&mut held, sequence), sent);
         });
+    }
+}
+
+/// Signals come in the middle of calls that sleep, which then end early: with a short count, or with `EINTR`.
+#[test]
+fn signals_that_interrupt_calls_lose_nothing() {
+    alone!();
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: all zeros is a valid `sigaction`: no flags (so no `SA_RESTART`), an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as *const () as usize;
+    // SAFETY: the handler does nothing at all.
+    let installed = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+    assert_eq!(installed, 0);
+    for way in WAYS {
+        for wait in Wait::ALL {
+            for_each_seed(&format!("signals {way:?} {wait}"), 0..5, |seed| {
+                let mut feed = Feed::new(seed);
+                let (read_end, write_end) = sys::pipe().expect("a pipe");
+                let mut writer = writer(write_end, way).with_wait(wait).keep_capacity();
+                let reader = read_from(Kind::Onwards, read_end, feed.sequence, 0);
+                // SAFETY: names the calling thread, which outlives the scope below.
+                let (this, beside) = (unsafe { libc::pthread_self() }, Beside::default());
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        beside.repeat(|| {
+                            // SAFETY: that thread waits for this one.
+                            unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                            thread::sleep(Duration::from_micros(30));
+                        });
+                    });
+                    let _guard = beside.guard();
+                    feed.send(&mut writer, 1 << 20).expect("a reader");
+                });
+                drop(writer);
+                assert_eq!(reader.join().expect("no panic"), feed.sent);
+            });
+        }
     }
 }
 

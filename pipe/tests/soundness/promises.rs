@@ -11,7 +11,7 @@ use fullbore::pages::{PageKind, page_size};
 use fullbore::sys::{self, SpliceFlags};
 use fullbore::wait::Wait;
 use fullbore::writer::{LARGE, Path, Way};
-use fullbore::{PipeWriter, capacity};
+use fullbore::{Constant, PipeWriter, capacity};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
@@ -161,6 +161,24 @@ fn reader_that_has_gone_is_an_error_value() {
                 );
             }
         }
+    }
+}
+
+/// vmsplice would take bytes out of the pipe there.
+#[test]
+fn read_end_of_a_pipe_is_an_error_value() {
+    for way in WAYS {
+        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        sys::write(&write_end, &[1; 60_000]).expect("room");
+        let mut writer = writer(&read_end, way);
+        for len in [1, LARGE, 50_000] {
+            assert!(writer.write(&vec![2; len]).is_err(), "{way:?} {len}");
+            writer.block(len).fill(2);
+            assert!(writer.commit(len).is_err(), "{way:?} {len}");
+        }
+        let mut constant = Constant::new(b"y\n");
+        assert!(constant.write_all(&read_end, 50_000).is_err());
+        assert_eq!(sys::bytes_in_pipe(&read_end).expect("a pipe"), 60_000);
     }
 }
 
@@ -333,11 +351,12 @@ fn writer_leaves_the_descriptor_as_it_was() {
     for way in WAYS {
         let (read_end, write_end) = sys::pipe().expect("a pipe");
         let before = rustix::fs::fcntl_getfl(&write_end).expect("open");
+        let capacity_before = capacity::get(&write_end).expect("a pipe");
         let mut writer = writer(&write_end, way).keep_capacity();
         writer.write_all(&[1; 40_000]).expect("room");
         drop(writer);
         assert_eq!(rustix::fs::fcntl_getfl(&write_end).expect("open"), before);
-        assert_eq!(capacity::get(&write_end).expect("a pipe"), 64 << 10);
+        assert_eq!(capacity::get(&write_end).expect("a pipe"), capacity_before);
         let null = File::options()
             .write(true)
             .open("/dev/null")

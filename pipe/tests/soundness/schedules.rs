@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use fullbore::capacity;
 use fullbore::pages::{PageKind, Pages, Request};
@@ -10,6 +12,7 @@ use fullbore::sys::{self, SpliceFlags};
 use fullbore::wait::Wait;
 use fullbore::write::recycle::Recycle;
 use fullbore::writer::Way;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::feed::{Feed, set_nonblocking};
 use crate::readers::{self, Kind};
@@ -85,7 +88,7 @@ fn reader_that_copies_gets_what_was_written() {
 
 #[test]
 fn page_stays_intact_while_a_pipe_further_down_holds_it() {
-    every_way_against("reader_that_splices", Kind::Onwards, 150, 8 << 20);
+    every_way_against("reader_that_splices", Kind::Onwards, 300, 8 << 20);
 }
 
 #[test]
@@ -107,6 +110,60 @@ fn reader_may_change_the_capacity_while_data_flows() {
 #[test]
 fn reader_may_take_one_byte_at_a_time() {
     every_way_against("reader_of_bytes", Kind::ByteByByte, 25, 40_000);
+}
+
+/// Ends what is done beside a test when that ends, also by a panic.
+#[derive(Default)]
+pub struct Beside(AtomicBool);
+
+impl Beside {
+    /// Repeats `step` until the test has ended.
+    pub fn repeat(&self, step: impl Fn()) {
+        while !self.0.load(Ordering::Relaxed) {
+            step();
+        }
+    }
+
+    /// Keep this for as long as the test goes on.
+    pub fn guard(&self) -> impl Drop + '_ {
+        struct Guard<'a>(&'a AtomicBool);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Guard(&self.0)
+    }
+}
+
+/// Whoever shares the description of the write end may change it at any time.
+#[test]
+fn others_may_make_the_pipe_nonblocking_and_back_at_any_time() {
+    for way in WAYS {
+        for_each_seed(&format!("others {way:?}"), 0..40, |seed| {
+            let result = flow(Kind::Onwards, seed, |pipe| {
+                let (shared, beside) = (pipe.try_clone()?, Beside::default());
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let blocking = fcntl_getfl(&shared).expect("open");
+                        beside.repeat(|| {
+                            for flags in [blocking | OFlags::NONBLOCK, blocking] {
+                                fcntl_setfl(&shared, flags).expect("open");
+                                thread::sleep(Duration::from_micros(50));
+                            }
+                        });
+                    });
+                    let _guard = beside.guard();
+                    let mut feed = Feed::new(seed);
+                    feed.blocking = false;
+                    let wait = feed.rng.pick(&Wait::ALL);
+                    feed.send(&mut writer(pipe, way).with_wait(wait), 1 << 20)?;
+                    Ok(feed.sent)
+                })
+            });
+            assert_eq!(result, Ok(()));
+        });
+    }
 }
 
 /// The automatic choice tries `fat` after 32 MiB of `fresh`.
