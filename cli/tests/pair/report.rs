@@ -76,7 +76,11 @@ fn human_line_is_the_originals_and_counts_what_arrived() {
             assert_eq!(piped, "16MiB", "{}", pair.reader);
             // No call gets more than the pipe holds, and it holds half the buffer or less:
             // 16 MiB / 256 KiB = 64 would be computed, not counted.
-            assert!(iterations >= 128, "{}", pair.reader);
+            let least = match way_in.contains("fat") {
+                true => 32, // 16 slots of 32 KiB hold 512 KiB
+                false => 128,
+            };
+            assert!(iterations >= least, "{}", pair.reader);
         }
     }
 }
