@@ -1,7 +1,7 @@
 //! One side of a trial, in a process of its own: gets its orders through a socket, reports through it.
 //!
 //! The conversation, each message one line of JSON: [`Order`] (with the shared memory as a descriptor) → `ready` →
-//! `go` → [`SideReport`]. A side that fails answers with [`Answer::Failed`] instead and ends.
+//! `go` → [`SideReport`]. A side that fails answers with `failed` instead and ends.
 
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
 use std::mem::MaybeUninit;
