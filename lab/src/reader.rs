@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use fullbore::pages::Pages;
 use fullbore::read::discard::Discard;
@@ -142,12 +143,24 @@ impl<'a> Reader<'a> {
     fn take(&mut self, most: usize, counters: &mut Counters) -> io::Result<Option<usize>> {
         self.waiter.before_call(self.fd)?;
         counters.calls += 1;
+        // Where spinning does not pay, a call that blocks costs least.
+        let asleep = self.waiter.sleeps_at_once().then(Instant::now);
+        let never = match asleep {
+            Some(_) => SpliceFlags::NONBLOCK,
+            None => SpliceFlags::empty(),
+        };
         let taken = match &mut self.way {
+            Way::Read(descriptor, buffer) if asleep.is_some() => {
+                descriptor.read_blocking(&mut buffer[..most])
+            }
             Way::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
-            Way::Splice(discard, flags) => discard.discard(self.fd, most, *flags),
-            Way::Relay(relay, flags) => relay.discard(self.fd, most, *flags),
+            Way::Splice(discard, flags) => discard.discard(self.fd, most, *flags - never),
+            Way::Relay(relay, flags) => relay.discard(self.fd, most, *flags - never),
             Way::SharedMemory(shared, buffer) => take_block(shared, buffer),
         };
+        if let (Some(since), Ok(_)) = (asleep, &taken) {
+            self.waiter.slept_in_call(since.elapsed());
+        }
         match taken {
             Ok(n) => Ok(Some(n)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

@@ -127,6 +127,11 @@ impl<'fd> Descriptor<'fd> {
         sys::write(self.fd(), &bytes[..bytes.len().min(most)])
     }
 
+    /// A read that sleeps until there is something.
+    pub(crate) fn read_blocking(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        sys::read(self.inherited, buffer)
+    }
+
     #[inline]
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.look(End::Read)?;

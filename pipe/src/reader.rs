@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use crate::capacity;
 use crate::read::relay::Relay;
@@ -107,6 +108,12 @@ impl<Fd: AsFd> Read for PipeReader<Fd> {
             return sys::read(&self.fd, buffer);
         };
         loop {
+            if self.waiter.sleeps_at_once() && !sys::is_nonblocking(&self.fd) {
+                let since = Instant::now();
+                let read = sys::read(&self.fd, buffer);
+                self.waiter.slept_in_call(since.elapsed());
+                return read;
+            }
             match sys::read(own, buffer) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if sys::is_nonblocking(&self.fd) {

@@ -161,6 +161,23 @@ impl Waiter {
         Ok(())
     }
 
+    /// Whether the next wait sleeps at once, because spinning has not been worth it. Then a call that blocks is cheaper
+    /// than one that finds nothing, a `poll(2)`, and another call; tell [`slept_in_call`](Self::slept_in_call) about it.
+    #[must_use]
+    #[inline]
+    pub fn sleeps_at_once(&self) -> bool {
+        self.sleeps_left > 0
+    }
+
+    /// Learns from a call that could block, and took so long.
+    pub fn slept_in_call(&mut self, time: Duration) {
+        // A shorter one has found what it wanted without sleeping.
+        if time >= SPIN_AT_LEAST {
+            self.sleeps_left = self.sleeps_left.saturating_sub(1);
+            self.learn(time);
+        }
+    }
+
     fn is_ready(&self, fd: impl AsFd) -> io::Result<bool> {
         sys::poll(fd, events(self.end), Some(Duration::ZERO))
     }
@@ -249,6 +266,19 @@ mod tests {
             waiter.learn(Duration::from_secs(1));
         }
         assert_eq!(waiter.limit, SPIN_AT_MOST);
+    }
+
+    #[test]
+    fn calls_that_sleep_count_as_sleeps_and_short_ones_do_not() {
+        let mut waiter = Waiter::new(Wait::Adaptive, End::Read);
+        assert!(!waiter.sleeps_at_once());
+        waiter.sleeps_left = 2;
+        waiter.slept_in_call(Duration::from_nanos(100));
+        assert!(waiter.sleeps_at_once());
+        waiter.slept_in_call(Duration::from_millis(1));
+        waiter.slept_in_call(Duration::from_millis(1));
+        assert!(!waiter.sleeps_at_once());
+        assert!(waiter.limit > SPIN_AT_FIRST && waiter.limit <= SPIN_AT_MOST);
     }
 
     #[test]
