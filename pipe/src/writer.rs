@@ -358,7 +358,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// Whether the descriptor is non-blocking now. Others who share its description may change that at any time, so it
     /// is asked when it matters: when the pipe is full.
     fn is_nonblocking(&self) -> bool {
-        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+        sys::is_nonblocking(&self.fd)
     }
 
     /// vmsplice knows nothing of `O_NONBLOCK`, so the flag of the call must say it.
