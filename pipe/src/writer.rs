@@ -530,7 +530,7 @@ pub fn stdout() -> PipeWriter<BorrowedFd<'static>> {
 }
 
 /// An error that says "not this way": the next way will tell whether it is a final one.
-fn is_refusal(e: &io::Error) -> bool {
+pub(crate) fn is_refusal(e: &io::Error) -> bool {
     !matches!(
         e.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe

@@ -16,6 +16,7 @@ use crate::read::discard::Discard;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
 use crate::write::fat::{FRAGMENT, Fat};
+use crate::writer::is_refusal;
 
 /// A pattern that is written again and again, as fast as references can be made to it.
 ///
@@ -274,14 +275,6 @@ impl Constant {
         }
         Ok(conduit)
     }
-}
-
-/// An error that says "not this way": write(2) will tell whether it is a final one.
-fn is_refusal(e: &io::Error) -> bool {
-    !matches!(
-        e.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe
-    )
 }
 
 impl Conduit {
