@@ -7,7 +7,7 @@
 //!
 //! Each trial starts a fresh writer process (this program with the argument `writer`) on a default pipe and reads from
 //! it for 0.4 s after 0.1 s of warm-up, on another CPU of the same cache. Rounds are shuffled whole; ratios are taken
-//! within a round.
+//! within a round, between trials that found the two CPUs in the same state (near or far), and never pooled with others.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Read, Write};
@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fullbore_lab::machine::{Machine, choose_cpus};
+use fullbore_lab::run::{LineTravel, State};
 use fullbore_lab::{plan, stats, sys, travel};
 
 const CHUNK: usize = 64 << 10;
@@ -80,7 +81,8 @@ fn main() {
     trials.sort_unstable();
     trials.dedup();
     let mut rates = vec![Vec::new(); trials.len()];
-    let mut raw = String::from("round,writer,reader,gib_per_s,line_travel_ns\n");
+    let mut raw =
+        String::from("round,writer,reader,gib_per_s,state,travel_before_ns,travel_after_ns\n");
     sys::pin_to_cpu(cpus.reader).unwrap_or_else(|e| eprintln!("{e}"));
     let seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
     for (round, order) in plan::rounds(trials.len(), rounds, seed)
@@ -89,16 +91,30 @@ fn main() {
     {
         for i in order {
             let (writer, reader) = trials[i];
-            let ns = travel::line_travel_ns(cpus.writer, cpus.reader)
-                .ok()
-                .flatten();
+            let travel = || {
+                travel::line_travel_ns(cpus.writer, cpus.reader)
+                    .ok()
+                    .flatten()
+            };
+            let before = travel();
             let rate = trial(writer, reader, cpus.writer).unwrap_or_else(|e| {
                 eprintln!("{writer} | {reader}: {e}");
                 std::process::exit(1);
             });
-            rates[i].push(rate);
-            let ns = ns.map_or(String::new(), |ns| format!("{ns:.0}"));
-            let _ = writeln!(raw, "{},{writer},{reader},{rate:.4},{ns}", round + 1);
+            let travel = LineTravel {
+                before,
+                after: travel(),
+            };
+            let state = travel.state();
+            rates[i].push((rate, state));
+            let ns = |ns: Option<f64>| ns.map_or(String::new(), |ns| format!("{ns:.0}"));
+            let _ = writeln!(
+                raw,
+                "{},{writer},{reader},{rate:.4},{state},{},{}",
+                round + 1,
+                ns(travel.before),
+                ns(travel.after)
+            );
         }
         if round + 1 < rounds {
             std::thread::sleep(Duration::from_secs(pause as u64));
@@ -109,27 +125,33 @@ fn main() {
     {
         eprintln!("{path}: {e}");
     }
-    for (name, ours, theirs, reader, goal) in COMPARISONS {
-        let of = |writer| {
-            let i = trials.iter().position(|t| *t == (writer, reader));
-            i.map_or(&[][..], |i| &rates[i])
-        };
-        let pairs: Vec<_> = of(ours)
-            .iter()
-            .copied()
-            .zip(of(theirs).iter().copied())
-            .collect();
-        let (Some(ratio), Some(a), Some(b)) = (
-            stats::paired_ratio(&pairs),
-            stats::median(of(ours)),
-            stats::median(of(theirs)),
-        ) else {
-            continue;
-        };
-        println!(
-            "{name:<26} {ours} {a:.2} GiB/s, {theirs} {b:.2} GiB/s: × {:.2} [{:.2}, {:.2}], goal {goal}",
-            ratio.median, ratio.ci95[0], ratio.ci95[1]
-        );
+    for state in [State::Near, State::Far, State::OneCpu, State::Unknown] {
+        for (name, ours, theirs, reader, goal) in COMPARISONS {
+            let of = |writer| {
+                let i = trials.iter().position(|t| *t == (writer, reader));
+                i.map_or(&[][..], |i| &rates[i])
+            };
+            let both = of(ours).iter().zip(of(theirs));
+            let pairs: Vec<_> = both
+                .filter(|(a, b)| a.1 == state && b.1 == state)
+                .map(|(a, b)| (a.0, b.0))
+                .collect();
+            let (ours_only, theirs_only): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+            let (Some(ratio), Some(a), Some(b)) = (
+                stats::paired_ratio(&pairs),
+                stats::median(&ours_only),
+                stats::median(&theirs_only),
+            ) else {
+                continue;
+            };
+            println!(
+                "{state}, {:>2} rounds: {name:<26} {ours} {a:.2} GiB/s, {theirs} {b:.2} GiB/s: × {:.2} [{:.2}, {:.2}], goal {goal}",
+                pairs.len(),
+                ratio.median,
+                ratio.ci95[0],
+                ratio.ci95[1]
+            );
+        }
     }
 }
 

@@ -159,12 +159,7 @@ impl Block {
 
 impl Ways {
     fn current(&self) -> Way {
-        match (&self.fresh, &self.fat) {
-            (Some(_), Some(_)) => self.choice.current(),
-            (Some(_), None) => Way::Fresh,
-            (None, Some(_)) => Way::Fat,
-            (None, None) => Way::Copy,
-        }
+        self.choice.current()
     }
 
     /// Gives a way up. Nothing of what is being written has been taken by it.
@@ -174,6 +169,7 @@ impl Ways {
             Way::Fat => self.fat = None,
             Way::Copy => {}
         }
+        self.choice.remove(way);
         self.fallbacks.push((way, reason.to_string()));
     }
 }
@@ -301,9 +297,11 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         Ok(sent)
     }
 
-    /// Tells the choice how long it took.
+    /// Tells the choice how long it took. Small writes, which always take `write(2)`, say nothing about the ways.
     fn record(&mut self, way: Way, sent: usize, since: Option<Instant>) {
-        if let (Some(since), Some(ways)) = (since, &mut self.ways) {
+        if sent >= LARGE
+            && let (Some(since), Some(ways)) = (since, &mut self.ways)
+        {
             ways.choice.record(way, sent, since.elapsed());
         }
     }
@@ -547,7 +545,7 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
     let mut ways = Ways {
         fresh: None,
         fat: None,
-        choice: Choice::default(),
+        choice: Choice::new(&[]),
         fallbacks: Vec::new(),
         capacity: None,
     };
@@ -591,5 +589,12 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
             },
         }
     }
+    let ready = [
+        (Way::Fresh, ways.fresh.is_some()),
+        (Way::Fat, ways.fat.is_some()),
+        (Way::Copy, wanted(Way::Copy)),
+    ];
+    let ready: Vec<_> = ready.into_iter().filter(|r| r.1).map(|r| r.0).collect();
+    ways.choice = Choice::new(&ready);
     ways
 }

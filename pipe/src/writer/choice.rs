@@ -1,4 +1,4 @@
-//! Which of two ways is the faster one, here and now: measured on the way, and again from time to time.
+//! Which of the ways is the fastest one, here and now: measured on the way, and again from time to time.
 
 use std::time::Duration;
 
@@ -6,85 +6,101 @@ use super::Way;
 
 /// Bytes of each trial. Shorter ones would be ruled by chance; at 5 GiB/s this takes 6 ms.
 const TRIAL: u64 = 32 << 20;
-/// Bytes between trials of the way that was slower: 1/64 of the bytes are spent on trials.
-const BETWEEN: u64 = 64 * TRIAL;
-/// The other way must be faster by so much to be taken, so that chance alone does not decide.
+/// A way that lost is tried again once so many times as long as its trial took has passed: each of them gets at most
+/// 1/64 of the time.
+const BETWEEN: u32 = 64;
+/// Another way must be faster by so much to be taken, so that chance alone does not decide.
 const MARGIN: f64 = 1.1;
+/// `write(2)` is the fastest only while the CPUs are far from each other, and a trial costs four times as long as the
+/// same bytes by `Fresh`: short streams are spared it.
+const FIRST_COPY: Duration = Duration::from_millis(500);
 
-/// Chooses between `Fresh`, which is mostly the faster one where CPUs are near, and `Fat`.
+/// Chooses among the ways that are ready.
 #[derive(Debug)]
 pub(super) struct Choice {
-    better: Way,
-    /// A trial of the other way is under way.
-    trying: bool,
+    /// The fastest one first.
+    ways: Vec<Candidate>,
+    /// Index of the way that is on trial.
+    trying: Option<usize>,
     bytes: u64,
     time: Duration,
-    /// Bytes until the next trial.
-    until_trial: u64,
-    /// Bytes per second of the better way, over the last stretch.
+    /// Time spent moving bytes, in all.
+    spent: Duration,
+    /// Bytes per second of the fastest one, over its last stretch.
     rate: f64,
 }
 
-impl Default for Choice {
-    fn default() -> Self {
-        Self {
-            better: Way::Fresh,
-            trying: false,
-            bytes: 0,
-            time: Duration::ZERO,
-            until_trial: TRIAL,
-            rate: 0.0,
-        }
-    }
-}
-
-fn other(way: Way) -> Way {
-    match way {
-        Way::Fresh => Way::Fat,
-        _ => Way::Fresh,
-    }
+#[derive(Debug)]
+struct Candidate {
+    way: Way,
+    /// When it is tried next, by `spent`.
+    due: Duration,
 }
 
 impl Choice {
-    /// The way to take next.
-    pub(super) fn current(&self) -> Way {
-        if self.trying {
-            other(self.better)
-        } else {
-            self.better
+    /// Starts with the first of `ways`.
+    pub(super) fn new(ways: &[Way]) -> Self {
+        let candidate = |&way| Candidate {
+            way,
+            due: match way {
+                Way::Copy => FIRST_COPY,
+                Way::Fresh | Way::Fat => Duration::ZERO,
+            },
+        };
+        Self {
+            ways: ways.iter().map(candidate).collect(),
+            trying: None,
+            bytes: 0,
+            time: Duration::ZERO,
+            spent: Duration::ZERO,
+            rate: 0.0,
         }
+    }
+
+    /// The way to take next: where none is left, `write(2)`.
+    pub(super) fn current(&self) -> Way {
+        self.ways
+            .get(self.trying.unwrap_or(0))
+            .map_or(Way::Copy, |c| c.way)
+    }
+
+    /// Takes a way out of the choice.
+    pub(super) fn remove(&mut self, way: Way) {
+        self.ways.retain(|c| c.way != way);
+        self.start_stretch(None);
+    }
+
+    fn start_stretch(&mut self, trying: Option<usize>) {
+        self.trying = trying;
+        self.bytes = 0;
+        self.time = Duration::ZERO;
     }
 
     /// Learns how long a way took to move some bytes, waiting included.
     pub(super) fn record(&mut self, way: Way, bytes: usize, time: Duration) {
         if way != self.current() {
-            return; // small writes, and what was begun before a change
+            return; // begun before a change
         }
         self.bytes += bytes as u64;
         self.time += time;
-        let end = if self.trying {
-            TRIAL
-        } else {
-            TRIAL.min(self.until_trial)
-        };
-        if self.bytes < end {
+        self.spent += time;
+        if self.bytes < TRIAL {
             return;
         }
         let rate = self.bytes as f64 / self.time.as_secs_f64().max(1e-9);
-        if self.trying {
+        let next = if let Some(tried) = self.trying {
             if rate > self.rate * MARGIN {
-                self.better = other(self.better);
                 self.rate = rate;
+                self.ways.swap(0, tried);
             }
-            self.trying = false;
-            self.until_trial = BETWEEN;
+            self.ways[tried].due = self.spent + self.time * BETWEEN; // the slower one of the two lies there
+            None // a stretch of the best one lies between two trials
         } else {
             self.rate = rate;
-            self.until_trial = self.until_trial.saturating_sub(self.bytes);
-            self.trying = self.until_trial == 0;
-        }
-        self.bytes = 0;
-        self.time = Duration::ZERO;
+            let due = |c: &Candidate| c.due <= self.spent;
+            self.ways.iter().skip(1).position(due).map(|i| i + 1)
+        };
+        self.start_stretch(next);
     }
 }
 
@@ -92,42 +108,86 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// Writes `total` bytes in pieces of 1 MiB; returns how many went by `Fat`.
-    fn spend(choice: &mut Choice, total: u64, fresh_us: u64, fat_us: u64) -> u64 {
-        let mut fat = 0;
+    const ALL: [Way; 3] = [Way::Fresh, Way::Fat, Way::Copy];
+
+    fn choice() -> Choice {
+        Choice::new(&ALL)
+    }
+
+    /// Writes `total` bytes in pieces of 1 MiB, each taking so many µs by fresh, fat and write; returns how many bytes
+    /// went by each.
+    fn spend(choice: &mut Choice, total: u64, us: [u64; 3]) -> [u64; 3] {
+        let mut bytes = [0; 3];
         for _ in 0..total >> 20 {
             let way = choice.current();
-            let us = if way == Way::Fat { fat_us } else { fresh_us };
-            fat += u64::from(way == Way::Fat) << 20;
-            choice.record(way, 1 << 20, Duration::from_micros(us));
+            for (i, us) in us.into_iter().enumerate() {
+                if ALL[i] == way {
+                    bytes[i] += 1 << 20;
+                    choice.record(way, 1 << 20, Duration::from_micros(us));
+                    break;
+                }
+            }
         }
-        fat
+        bytes
     }
 
     #[test]
-    fn the_faster_way_gets_nearly_all_bytes() {
-        let total = 20 << 30;
-        let fat = spend(&mut Choice::default(), total, 100, 200);
-        assert!(fat > 0 && fat < total / 40, "{fat}");
-        let fat = spend(&mut Choice::default(), total, 200, 100);
-        assert!(fat > total - total / 20, "{fat}");
+    fn the_fastest_way_gets_nearly_all_bytes_and_every_other_is_tried() {
+        let total = 40 << 30;
+        for best in 0..3 {
+            let mut us = [200, 210, 400];
+            us[best] = 100;
+            let bytes = spend(&mut choice(), total, us);
+            for (i, bytes) in bytes.into_iter().enumerate() {
+                let enough = if i == best {
+                    bytes > total / 10 * 8
+                } else {
+                    bytes > 0 && bytes < total / 10
+                };
+                assert!(enough, "{best} is best: {bytes} bytes by {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn trials_of_a_slow_way_cost_little_time() {
+        let us = [100, 150, 5000];
+        let bytes = spend(&mut choice(), 400 << 30, us);
+        let time: Vec<_> = (0..3).map(|i| (bytes[i] >> 20) * us[i]).collect();
+        let all: u64 = time.iter().sum();
+        assert!(bytes[2] > 0 && time[2] < all / 32, "{time:?}");
     }
 
     #[test]
     fn equal_ways_do_not_alternate() {
         let total = 20 << 30;
-        let fat = spend(&mut Choice::default(), total, 100, 98);
-        assert!(fat < total / 40, "{fat}");
+        let bytes = spend(&mut choice(), total, [100, 98, 97]);
+        assert!(bytes[0] > total / 10 * 9, "{bytes:?}");
     }
 
     #[test]
     fn a_change_of_the_machine_is_noticed() {
-        let mut choice = Choice::default();
-        spend(&mut choice, 1 << 30, 100, 150);
-        assert_eq!(choice.better, Way::Fresh);
-        spend(&mut choice, 5 << 30, 500, 150);
-        assert_eq!(choice.better, Way::Fat);
-        spend(&mut choice, 5 << 30, 100, 150);
-        assert_eq!(choice.better, Way::Fresh);
+        let mut choice = choice();
+        spend(&mut choice, 10 << 30, [100, 150, 300]);
+        assert_eq!(choice.ways[0].way, Way::Fresh);
+        spend(&mut choice, 20 << 30, [500, 150, 300]);
+        assert_eq!(choice.ways[0].way, Way::Fat);
+        spend(&mut choice, 40 << 30, [500, 450, 200]);
+        assert_eq!(choice.ways[0].way, Way::Copy);
+        spend(&mut choice, 40 << 30, [100, 150, 300]);
+        assert_eq!(choice.ways[0].way, Way::Fresh);
+    }
+
+    #[test]
+    fn a_way_that_was_refused_is_not_tried_and_without_any_it_is_write() {
+        let mut choice = choice();
+        choice.remove(Way::Fresh);
+        assert_eq!(choice.current(), Way::Fat);
+        let bytes = spend(&mut choice, 10 << 30, [1, 100, 150]);
+        assert_eq!(bytes[0], 0);
+        choice.remove(Way::Fat);
+        choice.remove(Way::Copy);
+        assert_eq!(choice.current(), Way::Copy);
+        spend(&mut choice, 1 << 30, [1, 1, 1]);
     }
 }
