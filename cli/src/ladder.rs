@@ -19,6 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Color, LadderArgs};
 use crate::failure::{Failure, Outcome, complain, print_result, printed};
+use crate::ladder_csv;
 use crate::saved::Place;
 use crate::table;
 
@@ -59,7 +60,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
     let place = match (&args.out, args.no_save) {
         (Some(file), _) => Some(Place::file(file)?),
         (None, true) => None,
-        (None, false) => Some(Place::new_in_state(now.as_secs())?),
+        (None, false) => Some(Place::new_in_state(now.as_secs(), "ladder")?),
     };
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
@@ -188,7 +189,7 @@ fn climb_and_save(
             }
             Event::Round(run) => {
                 if let Some(place) = place
-                    && let Err(e) = place.save(run)
+                    && let Err(e) = place.save(run, &ladder_csv::tables(run))
                 {
                     not_saved = Some(e);
                     return ControlFlow::Break(());
@@ -206,7 +207,7 @@ fn climb_and_save(
     }
     let run = run?;
     if let Some(place) = place {
-        place.save(&run)?;
+        place.save(&run, &ladder_csv::tables(&run))?;
     }
     Ok(run)
 }

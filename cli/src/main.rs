@@ -3,6 +3,7 @@
 mod args;
 mod failure;
 mod ladder;
+mod ladder_csv;
 mod pair_output;
 mod read;
 mod saved;

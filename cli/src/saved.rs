@@ -1,10 +1,9 @@
-//! Saved runs: JSON whole, CSV raw and mean, each written so that a reader never sees half a file.
+//! Saved runs: JSON whole, tables as CSV, each written so that a reader never sees half a file.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use fullbore::{Error, Result};
-use fullbore_lab::run::{Run, RungResult};
+use serde::Serialize;
 
 /// Where one run is saved.
 #[derive(Debug)]
@@ -41,19 +40,15 @@ impl Place {
         name.into()
     }
 
-    /// A new directory under the user's state directory.
-    pub fn new_in_state(started_unix_s: u64) -> Result<Self> {
-        let runs = state_directory().ok_or_else(|| {
-            Error::new(
-                "the run cannot be saved",
-                "neither XDG_STATE_HOME nor HOME is set",
-                "set one of them, or use --out FILE or --no-save",
-            )
-        })?;
+    /// A new directory under the user's state directory, for a run of this kind: `ladder`, `profile` and so on.
+    pub fn new_in_state(started_unix_s: u64, kind: &str) -> Result<Self> {
+        let runs = state_directory()?;
         let name = jiff::Timestamp::from_second(i64::try_from(started_unix_s).unwrap_or(0))
             .unwrap_or_default()
-            .strftime("%Y-%m-%dT%H-%M-%SZ-ladder")
-            .to_string();
+            .strftime("%Y-%m-%dT%H-%M-%SZ")
+            .to_string()
+            + "-"
+            + kind;
         // Two runs may start in the same second.
         let mut directory = runs.join(&name);
         for n in 2.. {
@@ -76,34 +71,41 @@ impl Place {
         &self.json
     }
 
-    /// Saves a run, over an earlier state of the same run.
-    pub fn save(&self, run: &Run) -> Result<()> {
+    /// Saves a run and its tables, each named by kind, over an earlier state of the same run.
+    pub fn save(&self, run: &impl Serialize, tables: &[(&str, String)]) -> Result<()> {
         let json =
             serde_json::to_string_pretty(run).map_err(|e| not_saved(&self.json, e.into()))?;
         let json = json + "\n";
         if !self.is_plain() {
             return std::fs::write(&self.json, json).map_err(|e| not_saved(&self.json, e));
         }
-        for (path, text) in [
-            (self.json.clone(), json),
-            (self.csv("raw"), raw_csv(run)),
-            (self.csv("mean"), mean_csv(run)),
-        ] {
-            replace(&path, &text).map_err(|e| not_saved(&path, e))?;
+        replace(&self.json, &json).map_err(|e| not_saved(&self.json, e))?;
+        for (kind, text) in tables {
+            let path = self.csv(kind);
+            replace(&path, text).map_err(|e| not_saved(&path, e))?;
         }
         Ok(())
     }
 }
 
-fn state_directory() -> Option<PathBuf> {
+/// Where runs are saved when nothing else is said.
+///
+/// # Errors
+/// The environment does not say where.
+pub fn state_directory() -> Result<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
             .map(PathBuf::from)
             .filter(|p| p.is_absolute())
     };
-    let state =
-        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("fullbore/runs"))
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    state.map(|s| s.join("fullbore/runs")).ok_or_else(|| {
+        Error::new(
+            "the run cannot be saved",
+            "neither XDG_STATE_HOME nor HOME is set",
+            "set one of them, or use --out FILE or --no-save",
+        )
+    })
 }
 
 fn not_saved(path: &Path, e: std::io::Error) -> Error {
@@ -125,71 +127,4 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let part = part_of(path);
     std::fs::write(&part, text)?;
     std::fs::rename(part, path)
-}
-
-/// The result itself and what was measured apart.
-fn with_apart(result: &RungResult) -> impl Iterator<Item = &RungResult> {
-    std::iter::once(result).chain(&result.apart)
-}
-
-/// One line per trial.
-fn raw_csv(run: &Run) -> String {
-    let mut csv = String::from(
-        "rung,round,state,gib_per_s,seconds,bytes,line_travel_before_ns,line_travel_after_ns,steal,\
-         writer_cpu_s,writer_calls,writer_eagain,writer_switches,reader_cpu_s,reader_calls,reader_eagain,reader_switches\n",
-    );
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
-    for result in run.rungs.iter().flat_map(with_apart) {
-        for s in &result.samples {
-            let _ = write!(
-                csv,
-                "{},{},{},{},{},{},{},{},{}",
-                result.id,
-                s.round + 1,
-                s.state,
-                s.gib_per_s,
-                s.reader.seconds,
-                s.reader.bytes,
-                number(s.line_travel_ns.before),
-                number(s.line_travel_ns.after),
-                number(s.steal),
-            );
-            for side in [&s.writer, &s.reader] {
-                let switches = side.voluntary_switches + side.involuntary_switches;
-                let _ = write!(
-                    csv,
-                    ",{},{},{},{switches}",
-                    side.cpu_s, side.calls, side.eagain
-                );
-            }
-            csv.push('\n');
-        }
-    }
-    csv
-}
-
-/// One line per rung and state.
-fn mean_csv(run: &Run) -> String {
-    let mut csv = String::from(
-        "rung,state,trials,mean_gib_per_s,median_gib_per_s,ci95_low,ci95_high,ns_per_page,cpu_s_per_gib\n",
-    );
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
-    for result in run.rungs.iter().flat_map(with_apart) {
-        let (Some(state), Some(e)) = (result.state, result.gib_per_s) else {
-            continue;
-        };
-        let trials = result.samples.len();
-        let mean = result.samples.iter().map(|s| s.gib_per_s).sum::<f64>() / trials as f64;
-        let _ = writeln!(
-            csv,
-            "{},{state},{trials},{mean},{},{},{},{},{}",
-            result.id,
-            e.median,
-            e.ci95[0],
-            e.ci95[1],
-            number(result.ns_per_page),
-            number(result.cpu_s_per_gib),
-        );
-    }
-    csv
 }

@@ -11,6 +11,7 @@ pub mod machine;
 pub mod memory;
 pub mod pair;
 pub mod plan;
+pub mod profile;
 pub mod reader;
 mod rng;
 pub mod run;
