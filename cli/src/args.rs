@@ -29,6 +29,7 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Ladder(LadderArgs),
+    Profile(crate::profile::ProfileArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \
@@ -305,14 +306,14 @@ fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
 }
 
 /// A trial must be long enough for both sides to see its beginning and its end.
-fn trial_seconds(text: &str) -> std::result::Result<f64, &'static str> {
+pub fn trial_seconds(text: &str) -> std::result::Result<f64, &'static str> {
     match seconds(text) {
         Ok(s) if s < 0.01 => Err("too short for a trial; use at least 0.01"),
         other => other,
     }
 }
 
-fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str> {
+pub fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str> {
     let wrong = "not two CPUs; write for example 0,1";
     let (writer, reader) = text.split_once(',').ok_or(wrong)?;
     let number = |text: &str| text.trim().parse().map_err(|_| wrong);

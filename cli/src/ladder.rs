@@ -1,38 +1,32 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
-use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anstream::{AutoStream, ColorChoice};
-use fullbore::{Error, Result};
+use fullbore::Result;
 use fullbore_lab::ladder::{Event, Options, climb};
-use fullbore_lab::machine::{Machine, choose_cpus};
+use fullbore_lab::machine::Machine;
 use fullbore_lab::plan::seconds_per_trial;
 use fullbore_lab::run::Run;
-use fullbore_lab::rung::{self, Rung};
-use fullbore_lab::sys;
+use fullbore_lab::rung::Rung;
 use fullbore_lab::trial::Until;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{Color, LadderArgs};
-use crate::failure::{Failure, Outcome, complain, print_result, printed};
-use crate::ladder_csv;
+use crate::args::LadderArgs;
+use crate::failure::{Failure, Outcome, complain};
 use crate::saved::Place;
-use crate::table;
+use crate::{ladder_csv, measuring, table};
 
 /// The default run takes about so many seconds.
 const BUDGET_S: f64 = 45.0;
 
 pub fn run(args: &LadderArgs) -> Outcome {
-    let rungs = chosen(&args.rungs).map_err(Failure::Usage)?;
+    let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
     if args.explain {
-        return print(&explanation(&rungs), args.color);
+        return measuring::print(&explanation(&rungs), args.color);
     }
     let machine = Machine::detect();
-    let cpus = cpus(args, &machine)?;
+    let cpus = measuring::cpus(args.cpus, &machine)?;
     let (rungs, more_cpus) = match args.pairs {
         Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
         None => (rungs, Vec::new()),
@@ -54,23 +48,17 @@ pub fn run(args: &LadderArgs) -> Outcome {
         more_cpus,
         seed: args.seed.unwrap_or(now.as_nanos() as u64),
         label: args.label.clone(),
-        side: (this_program()?, "pair-side"),
+        side: (measuring::this_program()?, "pair-side"),
         rungs,
     };
-    let place = match (&args.out, args.no_save) {
-        (Some(file), _) => Some(Place::file(file)?),
-        (None, true) => None,
-        (None, false) => Some(Place::new_in_state(now.as_secs(), "ladder")?),
-    };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "ladder")?;
+    let interrupted = measuring::interruptible()?;
 
     let run = climb_and_save(&options, machine, place.as_ref(), &interrupted)?;
     if args.json {
-        print_json(&run)?;
+        measuring::print_json(&run)?;
     } else {
-        print(&table::draw(&run), args.color)?;
+        measuring::print(&table::draw(&run), args.color)?;
         if let Some(place) = &place {
             complain(&format!("saved in {}", place.json().display()));
         }
@@ -79,48 +67,6 @@ pub fn run(args: &LadderArgs) -> Outcome {
         return Err(Failure::Interrupted);
     }
     Ok(())
-}
-
-fn chosen(ids: &[String]) -> Result<Vec<Rung>> {
-    let ladder = rung::ladder();
-    if ids.is_empty() {
-        return Ok(ladder);
-    }
-    if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
-        let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
-        return Err(Error::new(
-            format!("--rungs {unknown}"),
-            "there is no such rung",
-            format!("use some of {}", known.join(",")),
-        ));
-    }
-    Ok(ladder
-        .into_iter()
-        .filter(|r| ids.iter().any(|id| *id == r.id))
-        .collect())
-}
-
-fn cpus(args: &LadderArgs, machine: &Machine) -> std::result::Result<(usize, usize), Failure> {
-    if let Some((writer, reader)) = args.cpus {
-        // A CPU that cannot be used is found now, and not in the middle of the climb.
-        for cpu in [writer, reader] {
-            std::thread::scope(|s| s.spawn(|| sys::pin_to_cpu(cpu)).join())
-                .unwrap_or(Ok(()))
-                .map_err(Failure::Usage)?;
-        }
-        return Ok((writer, reader));
-    }
-    let pair = choose_cpus(machine).ok_or_else(|| {
-        Error::new(
-            "no CPUs can be chosen",
-            "the system does not say which ones this process may use",
-            "name two with --cpus, for example --cpus 0,1",
-        )
-    })?;
-    if pair.writer == pair.reader {
-        complain("warning: only one CPU may be used: writer and reader share it");
-    }
-    Ok((pair.writer, pair.reader))
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.
@@ -160,11 +106,6 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-fn this_program() -> Result<std::path::PathBuf> {
-    std::env::current_exe()
-        .map_err(|e| Error::system("this program's own file cannot be found", e, "mount /proc"))
-}
-
 /// Every finished round is on disk before the next one begins.
 fn climb_and_save(
     options: &Options,
@@ -172,13 +113,7 @@ fn climb_and_save(
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Run> {
-    // Drawn between trials only, so that it never disturbs one.
-    let bar = ProgressBar::new((options.rungs.len() * options.rounds) as u64);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos}/{len} trials, {eta} left  {msg}")
-    {
-        bar.set_style(style);
-    }
+    let bar = measuring::progress_bar(options.rungs.len() * options.rounds, "trials");
     let mut not_saved = None;
     let run = climb(options, machine, |event| {
         match event {
@@ -217,20 +152,4 @@ fn explanation(rungs: &[Rung]) -> String {
         .iter()
         .map(|r| format!("{:<24} {}\n", r.id, r.explanation))
         .collect()
-}
-
-fn print_json(run: &Run) -> Outcome {
-    let text = serde_json::to_string(run)
-        .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
-    print_result(&format!("{text}\n"))
-}
-
-fn print(text: &str, color: Color) -> Outcome {
-    let choice = match color {
-        Color::Always => ColorChoice::Always,
-        Color::Never => ColorChoice::Never,
-        Color::Auto => AutoStream::choice(&io::stdout()),
-    };
-    let mut out = AutoStream::new(io::stdout(), choice);
-    printed(out.write_all(text.as_bytes()))
 }

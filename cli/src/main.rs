@@ -4,7 +4,9 @@ mod args;
 mod failure;
 mod ladder;
 mod ladder_csv;
+mod measuring;
 mod pair_output;
+mod profile;
 mod read;
 mod saved;
 mod table;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     };
     let outcome = match &cli.command {
         Command::Ladder(args) => ladder::run(args),
+        Command::Profile(args) => profile::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),

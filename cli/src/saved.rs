@@ -9,6 +9,8 @@ use serde::Serialize;
 #[derive(Debug)]
 pub struct Place {
     json: PathBuf,
+    /// The directory holds nothing but this run.
+    is_alone: bool,
 }
 
 impl Place {
@@ -21,7 +23,10 @@ impl Place {
             std::fs::write(&part, "").and_then(|()| std::fs::remove_file(part))
         };
         writable.map_err(|e| not_saved(json, e))?;
-        Ok(Self { json: json.into() })
+        Ok(Self {
+            json: json.into(),
+            is_alone: false,
+        })
     }
 
     /// Whether the file can be replaced by another one, and have others beside it: no link, device or pipe.
@@ -29,14 +34,14 @@ impl Place {
         std::fs::symlink_metadata(&self.json).map_or(true, |m| m.is_file())
     }
 
-    /// The CSV file of a kind: `run.raw.csv` beside `run.json`.
-    fn csv(&self, kind: &str) -> PathBuf {
+    /// `run.raw.csv` beside `run.json`.
+    fn beside(&self, end: &str) -> PathBuf {
         let mut name = match self.json.extension() {
             Some(extension) if extension == "json" => self.json.with_extension(""),
             _ => self.json.clone(),
         }
         .into_os_string();
-        name.push(format!(".{kind}.csv"));
+        name.push(format!(".{end}"));
         name.into()
     }
 
@@ -63,7 +68,21 @@ impl Place {
         }
         Ok(Self {
             json: directory.join("run.json"),
+            is_alone: true,
         })
+    }
+
+    /// Saves a file that belongs to the run: `NAME` in a directory of its own, else `run.NAME` beside `run.json`.
+    pub fn save_beside(&self, name: &str, text: &str) -> Result<()> {
+        if !self.is_plain() {
+            return Ok(());
+        }
+        let path = if self.is_alone {
+            self.json.with_file_name(name)
+        } else {
+            self.beside(name)
+        };
+        replace(&path, text).map_err(|e| not_saved(&path, e))
     }
 
     /// The JSON file.
@@ -81,7 +100,7 @@ impl Place {
         }
         replace(&self.json, &json).map_err(|e| not_saved(&self.json, e))?;
         for (kind, text) in tables {
-            let path = self.csv(kind);
+            let path = self.beside(&format!("{kind}.csv"));
             replace(&path, text).map_err(|e| not_saved(&path, e))?;
         }
         Ok(())

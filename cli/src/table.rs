@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
+use fullbore_lab::machine::Machine;
 use fullbore_lab::run::{Run, RungResult, State};
 use fullbore_lab::stats::{Estimate, Verdict};
 use fullbore_lab::trial::Until;
@@ -84,10 +85,18 @@ fn told(state: State) -> &'static str {
     }
 }
 
+/// CPU and kernel.
+pub fn machine(machine: &Machine) -> String {
+    format!(
+        "{}, Linux {}",
+        machine.cpu_model.as_deref().unwrap_or("unknown CPU"),
+        machine.kernel.as_deref().unwrap_or("of unknown release")
+    )
+}
+
 fn headline(run: &Run) -> String {
     let machine = &run.machine;
     let [writer, reader] = run.method.cpus;
-    let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
     let each = match run.method.until {
         Until::Seconds(s) => format!("{s:.2} s"),
         Until::Bytes(n) => fullbore::size::Size(n).to_string(),
@@ -99,15 +108,16 @@ fn headline(run: &Run) -> String {
         .map_or(String::new(), |(ns, state)| {
             format!(" ({state}: a cache line travels {ns:.0} ns)")
         });
-    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
     let place = if writer == reader {
         format!("writer and reader share CPU {writer}")
     } else {
         format!("writer on CPU {writer}, reader on CPU {reader}{distance}")
     };
     format!(
-        "{cpu}, Linux {kernel}\n{place}\n{} of {} rounds, {each} a trial",
-        run.method.rounds_done, run.method.rounds,
+        "{}\n{place}\n{} of {} rounds, {each} a trial",
+        self::machine(machine),
+        run.method.rounds_done,
+        run.method.rounds,
     )
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::sys::SharedMemory;
-use crate::trial::{Answer, Order, Role, SideReport, Until, send_order};
+use crate::trial::{Answer, Finished, Order, Role, SideReport, Until, send_order};
 
 /// One trial to run.
 #[derive(Clone, Debug)]
@@ -55,16 +55,35 @@ pub fn run(trials: &[Trial<'_>]) -> Result<Vec<Reports>> {
     }
     // The writers set the capacities, so all must be ready before any begins.
     for pair in &mut pairs {
-        pair.reader.expect_ready()?;
-        pair.writer.expect_ready()?;
+        pair.expect_ready()?;
     }
     for pair in &pairs {
-        for side in [&pair.reader, &pair.writer] {
-            let went = side.socket.get_ref().write_all(b"!");
-            went.map_err(|e| failed("start", e))?;
-        }
+        pair.go()?;
     }
-    pairs.iter_mut().map(Pair::reports).collect()
+    let both = pairs.iter_mut().map(|pair| {
+        let [writer, reader] = pair.finished()?;
+        Ok(Reports {
+            writer: writer.report,
+            reader: reader.report,
+        })
+    });
+    both.collect()
+}
+
+/// Runs one trial of one pair. `observe` is given the process IDs of writer and reader when both are ready and have not
+/// begun; what it returns is kept until both have ended, and handed back with what they say, writer first.
+///
+/// # Errors
+/// As [`run`], and what `observe` says.
+pub fn run_observed<O>(
+    trial: &Trial<'_>,
+    observe: impl FnOnce([u32; 2]) -> Result<O>,
+) -> Result<([Finished; 2], O)> {
+    let mut pair = Pair::start(trial)?;
+    pair.expect_ready()?;
+    let observer = observe([pair.writer.child.id(), pair.reader.child.id()])?;
+    pair.go()?;
+    Ok((pair.finished()?, observer))
 }
 
 fn failed(what: &str, e: std::io::Error) -> Error {
@@ -99,14 +118,24 @@ impl Pair {
         })
     }
 
-    fn reports(&mut self) -> Result<Reports> {
-        let reader = self.reader.report(self.patience);
+    fn expect_ready(&mut self) -> Result<()> {
+        self.reader.expect_ready()?;
+        self.writer.expect_ready()
+    }
+
+    fn go(&self) -> Result<()> {
+        for side in [&self.reader, &self.writer] {
+            let went = side.socket.get_ref().write_all(b"!");
+            went.map_err(|e| failed("start", e))?;
+        }
+        Ok(())
+    }
+
+    fn finished(&mut self) -> Result<[Finished; 2]> {
+        let reader = self.reader.finished(self.patience);
         // A writer that failed explains why a reader measured nothing.
-        let writer = self.writer.report(PATIENCE)?;
-        Ok(Reports {
-            writer,
-            reader: reader?,
-        })
+        let writer = self.writer.finished(PATIENCE)?;
+        Ok([writer, reader?])
     }
 }
 
@@ -191,11 +220,11 @@ impl Side {
         }
     }
 
-    fn report(&mut self, patience: Duration) -> Result<SideReport> {
+    fn finished(&mut self, patience: Duration) -> Result<Finished> {
         match self.hear(patience)? {
-            Answer::Report(report) => {
+            Answer::Report(finished) => {
                 let _ = self.child.wait(); // it has nothing left to do but to exit
-                Ok(*report)
+                Ok(*finished)
             }
             other => Err(self.unexpected(other)),
         }

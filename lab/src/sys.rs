@@ -52,6 +52,12 @@ pub fn usage() -> Usage {
     }
 }
 
+/// Now, in ns of `CLOCK_MONOTONIC`: the clock that [`std::time::Instant`] and the records of perf share.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 fn run_queue_wait(schedstat: &str) -> Option<Duration> {
     let ns = schedstat.split_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(ns))

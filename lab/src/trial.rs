@@ -86,8 +86,17 @@ pub struct SideReport {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
     Ready,
-    Report(Box<SideReport>),
+    Report(Box<Finished>),
     Failed(String),
+}
+
+/// A side that has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finished {
+    /// What it did.
+    pub report: SideReport,
+    /// Start and end of the measured part, in ns of `CLOCK_MONOTONIC`.
+    pub measured_ns: [u64; 2],
 }
 
 /// Phases of a trial, in the shared memory. The reader turns the page, the writer follows.
@@ -120,7 +129,7 @@ pub fn serve() -> Result<()> {
         UnixStream::from(rustix::io::fcntl_dupfd_cloexec(socket, 3).map_err(|e| broken(e.into()))?);
     let (order, shared) = receive_order(&socket).map_err(broken)?;
     let answer = match work(&order, &shared, &socket) {
-        Ok(report) => Answer::Report(Box::new(report)),
+        Ok(finished) => Answer::Report(Box::new(finished)),
         Err(e) => Answer::Failed(e.to_string()),
     };
     say(&socket, &answer).map_err(broken)
@@ -164,7 +173,7 @@ fn wait_for_go(socket: &UnixStream) -> Result<()> {
     }
 }
 
-fn work(order: &Order, shared: &SharedMemory, socket: &UnixStream) -> Result<SideReport> {
+fn work(order: &Order, shared: &SharedMemory, socket: &UnixStream) -> Result<Finished> {
     sys::pin_to_cpu(order.cpu)?;
     let ready = || {
         let said = say(socket, &Answer::Ready);
@@ -211,28 +220,47 @@ fn standard(role: Role) -> BorrowedFd<'static> {
 /// The measured part of one side: what it had done at its start and at its end.
 #[derive(Debug, Default)]
 struct Span {
-    start: Option<(Instant, Usage, Counters)>,
-    end: Option<(Instant, Usage, Counters)>,
+    start: Option<Moment>,
+    end: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    at: Instant,
+    monotonic_ns: u64,
+    usage: Usage,
+    counters: Counters,
+}
+
+impl Moment {
+    fn now(counters: &Counters) -> Self {
+        Self {
+            usage: sys::usage(),
+            monotonic_ns: sys::monotonic_ns(),
+            at: Instant::now(),
+            counters: *counters,
+        }
+    }
 }
 
 impl Span {
     fn open(&mut self, counters: &Counters) {
-        let usage = sys::usage();
-        self.start = Some((Instant::now(), usage, *counters));
+        self.start = Some(Moment::now(counters));
     }
 
     fn close(&mut self, counters: &Counters) {
         if self.end.is_none() {
-            let now = Instant::now();
-            self.end = Some((now, sys::usage(), *counters));
+            self.end = Some(Moment::now(counters));
         }
     }
 
-    fn report(&self, path: Path) -> Option<SideReport> {
-        let ((t0, u0, c0), (t1, u1, c1)) = (self.start?, self.end?);
+    fn report(&self, path: Path) -> Option<Finished> {
+        let (start, end) = (self.start?, self.end?);
+        let (u0, u1) = (start.usage, end.usage);
+        let (c0, c1) = (start.counters, end.counters);
         let wait = |u: Usage| u.run_queue_wait;
-        Some(SideReport {
-            seconds: (t1 - t0).as_secs_f64(),
+        let report = SideReport {
+            seconds: (end.at - start.at).as_secs_f64(),
             bytes: c1.bytes - c0.bytes,
             calls: c1.calls - c0.calls,
             eagain: c1.would_block - c0.would_block,
@@ -244,6 +272,10 @@ impl Span {
                 .zip(wait(u0))
                 .map(|(after, before)| after.saturating_sub(before).as_secs_f64()),
             path,
+        };
+        Some(Finished {
+            report,
+            measured_ns: [start.monotonic_ns, end.monotonic_ns],
         })
     }
 }
@@ -304,8 +336,8 @@ impl<'a> Leading<'a> {
 
     fn is_over(&self, counters: &Counters) -> bool {
         match (&self.span.start, self.until) {
-            (Some((start, _, _)), Until::Seconds(s)) => start.elapsed().as_secs_f64() >= s,
-            (Some((_, _, before)), Until::Bytes(n)) => counters.bytes - before.bytes >= n,
+            (Some(start), Until::Seconds(s)) => start.at.elapsed().as_secs_f64() >= s,
+            (Some(start), Until::Bytes(n)) => counters.bytes - start.counters.bytes >= n,
             (None, _) => false,
         }
     }

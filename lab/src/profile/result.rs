@@ -82,7 +82,8 @@ pub struct SideProfile {
     pub runnable_s: f64,
     /// Seconds it slept, by the records of its context switches.
     pub blocked_s: f64,
-    /// `wall_s` less the three above, each of which has a clock of its own.
+    /// `wall_s` less the three above: CPU time is by the scheduler's clock, time off the CPU by the records of context
+    /// switches.
     pub unaccounted_s: f64,
     /// Seconds that the hypervisor took from its CPU; inside the others.
     pub steal_s: Option<f64>,

@@ -1,0 +1,121 @@
+//! What the commands that measure have in common: what to measure, where, and how results leave.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anstream::{AutoStream, ColorChoice};
+use fullbore::{Error, Result};
+use fullbore_lab::machine::{Machine, choose_cpus};
+use fullbore_lab::rung::{self, Rung};
+use fullbore_lab::sys;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::args::Color;
+use crate::failure::{Failure, Outcome, complain, print_result, printed};
+use crate::saved::Place;
+
+/// The rungs of these names in the order of the ladder; all of them when none is named.
+pub fn rungs(ids: &[String]) -> Result<Vec<Rung>> {
+    let ladder = rung::ladder();
+    if ids.is_empty() {
+        return Ok(ladder);
+    }
+    if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
+        let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
+        return Err(Error::new(
+            format!("--rungs {unknown}"),
+            "there is no such rung",
+            format!("use some of {}", known.join(",")),
+        ));
+    }
+    Ok(ladder
+        .into_iter()
+        .filter(|r| ids.iter().any(|id| *id == r.id))
+        .collect())
+}
+
+/// The CPUs of writer and reader: those given, else two that share a cache.
+pub fn cpus(
+    given: Option<(usize, usize)>,
+    machine: &Machine,
+) -> std::result::Result<(usize, usize), Failure> {
+    if let Some((writer, reader)) = given {
+        // A CPU that cannot be used is found now, and not in the middle of the work.
+        for cpu in [writer, reader] {
+            std::thread::scope(|s| s.spawn(|| sys::pin_to_cpu(cpu)).join())
+                .unwrap_or(Ok(()))
+                .map_err(Failure::Usage)?;
+        }
+        return Ok((writer, reader));
+    }
+    let pair = choose_cpus(machine).ok_or_else(|| {
+        Error::new(
+            "no CPUs can be chosen",
+            "the system does not say which ones this process may use",
+            "name two with --cpus, for example --cpus 0,1",
+        )
+    })?;
+    if pair.writer == pair.reader {
+        complain("warning: only one CPU may be used: writer and reader share it");
+    }
+    Ok((pair.writer, pair.reader))
+}
+
+/// The program that each side of a trial is a process of.
+pub fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|e| Error::system("this program's own file cannot be found", e, "mount /proc"))
+}
+
+/// Where a run of this kind is saved, if anywhere.
+pub fn place(
+    out: Option<&Path>,
+    no_save: bool,
+    started_unix_s: u64,
+    kind: &str,
+) -> Result<Option<Place>> {
+    match (out, no_save) {
+        (Some(file), _) => Place::file(file).map(Some),
+        (None, true) => Ok(None),
+        (None, false) => Place::new_in_state(started_unix_s, kind).map(Some),
+    }
+}
+
+/// Set by Ctrl-C from here on.
+pub fn interruptible() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
+        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+    Ok(interrupted)
+}
+
+/// A bar on a terminal, nothing elsewhere. Drawn between trials only, so that it never disturbs one.
+pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(len as u64);
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{msg}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Prints a result as one JSON document.
+pub fn print_json(result: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string(result)
+        .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
+    print_result(&format!("{text}\n"))
+}
+
+/// Prints text that may have colours.
+pub fn print(text: &str, color: Color) -> Outcome {
+    let choice = match color {
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+        Color::Auto => AutoStream::choice(&io::stdout()),
+    };
+    let mut out = AutoStream::new(io::stdout(), choice);
+    printed(out.write_all(text.as_bytes()))
+}

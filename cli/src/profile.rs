@@ -1,0 +1,164 @@
+//! `fullbore profile`: where the time goes, per rung, per cause.
+
+mod draw;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use fullbore::{Error, Result};
+use fullbore_lab::machine::Machine;
+use fullbore_lab::profile::result::{Profile, RungProfile};
+use fullbore_lab::profile::{self, Options, explain, flame, sample};
+
+use crate::args::{Color, trial_seconds, two_cpus};
+use crate::failure::{Failure, Outcome, complain};
+use crate::measuring;
+use crate::saved::Place;
+
+/// Show where the time of each rung goes, per cause in ns/page: bars, flame graphs, and a saved profile.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore profile\n  \
+    fullbore profile --rungs write-read,busy-loop,relay --seconds 3\n  \
+    fullbore profile --rungs vmsplice-splice --symbol iov_iter_get_pages2\n  \
+    fullbore profile --json --no-save > profile.json")]
+pub struct ProfileArgs {
+    /// Only these rungs, by id, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    rungs: Vec<String>,
+    /// Seconds of each rung
+    #[arg(long, default_value_t = 1.0, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    seconds: f64,
+    /// Samples per second of CPU time
+    #[arg(long, default_value_t = 1999, allow_negative_numbers = true, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    frequency: u64,
+    /// CPUs of writer and reader [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "W,R")]
+    cpus: Option<(usize, usize)>,
+    /// Show what lies below this function instead: its callees with their shares
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    symbol: Option<String>,
+    /// Print one JSON document instead of bars
+    #[arg(long)]
+    json: bool,
+    /// Save the profile in this file as JSON (tables and flame graphs beside it), instead of the user's state directory
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Save nothing
+    #[arg(long, conflicts_with = "out")]
+    no_save: bool,
+    /// Whatever you want the saved profile to say about this machine
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Colours in the bars
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
+
+pub fn run(args: &ProfileArgs) -> Outcome {
+    let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
+    let machine = Machine::detect();
+    let cpus = measuring::cpus(args.cpus, &machine)?;
+    let (sampling, warning) = sample::permitted(args.frequency)?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "profile")?;
+    let interrupted = measuring::interruptible()?;
+    let options = Options {
+        seconds: args.seconds,
+        sampling,
+        cpus,
+        label: args.label.clone(),
+        side: (measuring::this_program()?, "pair-side"),
+        rungs,
+    };
+    let bar = measuring::progress_bar(options.rungs.len(), "rungs");
+    let profile = profile::profile(&options, machine, |done, rung| {
+        bar.set_position(done as u64);
+        bar.set_message(rung.id.to_string());
+        bar.tick();
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    let mut profile = match profile {
+        // Ctrl-C reaches the sides, too; then their failure is no news.
+        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        other => other?,
+    };
+    profile.warnings.extend(warning);
+    if let Some(place) = &place {
+        save(&profile, place)?;
+    }
+    show(&profile, args)?;
+    if let Some(place) = place.filter(|_| !args.json) {
+        complain(&format!("saved in {}", place.json().display()));
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+fn show(profile: &Profile, args: &ProfileArgs) -> Outcome {
+    if args.json {
+        return measuring::print_json(profile);
+    }
+    let text = match &args.symbol {
+        None => draw::profile(profile),
+        Some(symbol) => draw::below(profile, symbol).ok_or_else(|| {
+            Error::new(
+                format!("--symbol {symbol}"),
+                "no sample is in a function of that name",
+                "take a name from a flame graph, or profile for longer with --seconds",
+            )
+        })?,
+    };
+    measuring::print(&text, args.color)
+}
+
+/// The profile, its tables, and for each side of each rung the folded stacks and a flame graph.
+fn save(profile: &Profile, place: &Place) -> Result<()> {
+    place.save(profile, &[("causes", causes_csv(profile))])?;
+    for (rung, side) in profile
+        .rungs
+        .iter()
+        .flat_map(|r| r.sides.iter().map(move |s| (r, s)))
+    {
+        let who = explain::name(side.side);
+        let name = format!("{}-{who}", rung.id);
+        place.save_beside(&format!("{name}.folded"), &flame::lines(&side.folded))?;
+        // A side that hardly ran has nothing to draw.
+        if !side.folded.is_empty() {
+            let title = format!("{}: {who}, {} samples", rung.id, side.samples);
+            place.save_beside(&format!("{name}.svg"), &flame::draw(&side.folded, &title)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// One line per rung, side and cause; time off the CPU is told like a cause.
+fn causes_csv(profile: &Profile) -> String {
+    let mut csv = String::from("rung,side,cause,samples,share_of_cpu,ns_per_page\n");
+    for RungProfile { id, sides, .. } in &profile.rungs {
+        for side in sides {
+            let who = explain::name(side.side);
+            for c in &side.causes {
+                csv += &format!(
+                    "{id},{who},{},{},{},{}\n",
+                    c.cause, c.samples, c.share, c.ns_per_page
+                );
+            }
+            for (what, s) in [("runnable", side.runnable_s), ("blocked", side.blocked_s)] {
+                csv += &format!("{id},{who},{what},,,{}\n", s * 1e9 / side.pages.max(1.0));
+            }
+        }
+    }
+    csv
+}

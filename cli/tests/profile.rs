@@ -1,0 +1,224 @@
+//! `fullbore profile` on real rungs: the shape of what comes out, never the figures.
+
+mod support;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{Run, Stranger, To, skip, start};
+
+fn profile(line: &str) -> Run {
+    let command = support::fullbore(&format!("profile {line}"));
+    start(command, Stdio::null(), To::Captured).finish()
+}
+
+/// A profile of these rungs, or nothing where the kernel's part may not be sampled here.
+fn profiled(rungs: &str) -> Option<Value> {
+    let run = profile(&format!("--rungs {rungs} --seconds 0.6 --json --no-save"));
+    if !run.status.success() {
+        assert!(
+            run.err.starts_with("fullbore: this process may not sample"),
+            "{run}"
+        );
+        skip(&run.err);
+        return None;
+    }
+    assert_eq!(run.err, "", "nothing but the document");
+    let profile = run.json();
+    assert_eq!(profile["schema"], "fullbore.profile/1");
+    if profile["method"]["kernel"] != true {
+        skip(&profile["warnings"]);
+        return None;
+    }
+    Some(profile)
+}
+
+fn side<'a>(profile: &'a Value, rung: &str, side: &str) -> &'a Value {
+    let rungs = profile["rungs"].as_array().expect("rungs");
+    let rung = rungs.iter().find(|r| r["id"] == rung).expect("the rung");
+    assert_eq!(rung["refused"], Value::Null, "{rung}");
+    let sides = rung["sides"].as_array().expect("sides");
+    sides.iter().find(|s| s["side"] == side).expect("the side")
+}
+
+/// Share of a side's CPU time that a cause has.
+fn share(side: &Value, cause: &str) -> f64 {
+    let causes = side["causes"].as_array().expect("causes");
+    let found = causes.iter().find(|c| c["cause"] == cause);
+    found.map_or(0.0, |c| c["share"].as_f64().expect("a share"))
+}
+
+#[test]
+fn findings_of_the_article_come_out() {
+    let rungs = "write-read,vmsplice-splice,busy-loop,large-pipe";
+    let Some(profile) = profiled(rungs) else {
+        return;
+    };
+    let writer = side(&profile, "write-read", "writer");
+    for cause in ["copy", "allocation", "wake"] {
+        assert!(
+            share(writer, cause) > 0.02,
+            "write-read has {cause}: {writer}"
+        );
+    }
+    assert_eq!(
+        share(writer, "page-lookup"),
+        0.0,
+        "write(2) looks up no pages"
+    );
+    let reader = side(&profile, "write-read", "reader");
+    assert!(share(reader, "copy") > 0.02, "{reader}");
+
+    // Two CPUs that other tests use as well have trials without any contention, so no more is asked of the lock.
+    let writer = side(&profile, "vmsplice-splice", "writer");
+    assert!(share(writer, "page-lookup") > 0.05, "{writer}");
+    assert_eq!(share(writer, "copy"), 0.0, "nothing is copied: {writer}");
+    for who in ["writer", "reader"] {
+        let blocking = side(&profile, "vmsplice-splice", who);
+        let spinning = side(&profile, "busy-loop", who);
+        assert!(share(blocking, "wake") > 0.05, "{who} sleeps: {blocking}");
+        // Where another program wants the CPU, its switches show up here, too.
+        assert!(
+            share(spinning, "wake") < 0.05,
+            "{who} never sleeps: {spinning}"
+        );
+    }
+    let small = share(side(&profile, "vmsplice-splice", "writer"), "page-lookup");
+    let huge = share(side(&profile, "large-pipe", "writer"), "page-lookup");
+    assert!(
+        huge < small,
+        "huge pages shrink the lookup: {huge} of {small}"
+    );
+}
+
+#[test]
+fn times_of_each_side_add_up_and_causes_share_out_the_cpu_time() {
+    let rungs = "write-read,busy-loop,one-core,copy-tuned,fat-read,fresh-read,fat-constant";
+    let Some(profile) = profiled(rungs) else {
+        return;
+    };
+    for rung in profile["rungs"].as_array().expect("rungs") {
+        if rung["refused"] != Value::Null {
+            eprintln!("SKIPPED {}: {}", rung["id"], rung["refused"]);
+            continue;
+        }
+        assert_ne!(rung["sentence"], "");
+        for side in rung["sides"].as_array().expect("sides") {
+            let s = |name: &str| side[name].as_f64().expect("seconds");
+            let sum = s("on_cpu_s") + s("runnable_s") + s("blocked_s");
+            let wall = s("wall_s");
+            assert!((sum - wall).abs() < 0.05 * wall, "{}: {side}", rung["id"]);
+            if side["samples"].as_u64() > Some(50) {
+                let causes = side["causes"].as_array().expect("causes");
+                let shares: f64 = causes.iter().filter_map(|c| c["share"].as_f64()).sum();
+                assert!((shares - 1.0).abs() < 1e-6, "{}: {side}", rung["id"]);
+                assert!(share(side, "other") < 0.10, "{}: {side}", rung["id"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn flame_graphs_and_folded_stacks_are_saved_and_a_function_can_be_looked_into() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().join("p.json");
+    let run = profile(&format!(
+        "--rungs busy-loop --seconds 0.3 --out {}",
+        out.display()
+    ));
+    if !run.status.success() {
+        return skip(&run.err);
+    }
+    let table = &run.out;
+    assert!(
+        table.contains("busy-loop") && table.contains("writer "),
+        "{table}"
+    );
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(dir.path().join(name));
+        text.unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    for who in ["writer", "reader"] {
+        let folded = read(&format!("p.busy-loop-{who}.folded"));
+        assert!(folded.lines().count() > 0);
+        for line in folded.lines() {
+            let (stack, count) = line.rsplit_once(' ').expect("a stack and a count");
+            assert!(
+                !stack.contains(' ') && count.parse::<u64>().is_ok(),
+                "{line}"
+            );
+        }
+        assert!(read(&format!("p.busy-loop-{who}.svg")).contains("<svg"));
+    }
+    assert!(read("p.causes.csv").lines().count() > 2);
+
+    let symbol = |name| {
+        profile(&format!(
+            "--rungs busy-loop --seconds 0.3 --no-save --symbol {name}"
+        ))
+    };
+    let nowhere = symbol("no_such_function");
+    nowhere.complains(&[1]);
+    assert!(
+        nowhere.err.contains("--symbol no_such_function: "),
+        "{nowhere}"
+    );
+    if cfg!(target_arch = "x86_64") && Path::new("/proc/kallsyms").exists() {
+        let run = symbol("do_syscall_64");
+        if run.status.success() {
+            assert!(
+                run.out.contains("% of its CPU time is in do_syscall_64"),
+                "{run}"
+            );
+        } else {
+            skip(&run.err);
+        }
+    }
+}
+
+/// By the usual setting of perf_event_paranoid a user without privileges sees user code only.
+#[test]
+fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() {
+    let stranger = match Stranger::new() {
+        Ok(stranger) => stranger,
+        Err(why) => return skip(why),
+    };
+    let line = "profile --rungs busy-loop --seconds 0.3 --json --no-save";
+    let run = start(stranger.fullbore(line), Stdio::null(), To::Captured).finish();
+    if !run.status.success() {
+        run.complains(&[1]);
+        assert!(run.err.contains("this process may not sample"), "{run}");
+        assert!(
+            run.err.contains("sysctl") || run.err.contains("sandbox"),
+            "{run}"
+        );
+        return;
+    }
+    let profile = run.json();
+    let hidden = share(side(&profile, "busy-loop", "writer"), "hidden");
+    if profile["method"]["kernel"] == true {
+        return assert_eq!(hidden, 0.0, "{profile}");
+    }
+    let warning = profile["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("sysctl kernel."), "{warning}");
+    assert!(
+        hidden > 0.2,
+        "the writer is in the kernel most of the time: {hidden}"
+    );
+}
+
+#[test]
+fn a_wrong_command_line_is_refused() {
+    for (line, what) in [
+        ("--rungs nonsense", "--rungs nonsense"),
+        ("--frequency 0", "--frequency"),
+        ("--seconds -1", "--seconds"),
+        ("--json --symbol f", "--symbol"),
+        ("--cpus 0,99999", "CPU 99999"),
+    ] {
+        let run = profile(line);
+        run.complains(&[2]);
+        assert!(run.err.contains(what), "{run}");
+    }
+}

@@ -1,0 +1,394 @@
+//! Call chains and context switches of a running process, by `perf_event_open(2)`.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fullbore::{Error, Result};
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Clock, SampleFlag, Sampler};
+
+/// What is counted between two samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Cycles of the CPU.
+    Cycles,
+    /// The kernel's own clock, where no cycles are counted: in most virtual machines.
+    CpuClock,
+}
+
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "cpu-clock",
+        })
+    }
+}
+
+/// How to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// What is counted.
+    pub event: Event,
+    /// Samples per second of CPU time.
+    pub frequency_hz: u64,
+    /// Whether the kernel's part is sampled, too.
+    pub kernel: bool,
+}
+
+/// What this process may sample, the best first. A warning says what is missing and how to permit it.
+///
+/// # Errors
+/// Nothing may be sampled; the message has the command that permits it.
+pub fn permitted(frequency_hz: u64) -> Result<(Sampling, Option<String>)> {
+    let try_one = |event, kernel| {
+        let sampling = Sampling {
+            event,
+            frequency_hz,
+            kernel,
+        };
+        builder(sampling).observe_self().build().map(|_| sampling)
+    };
+    let symbols_hidden = super::symbols::kernel_symbols_hidden();
+    if !symbols_hidden
+        && let Ok(sampling) =
+            try_one(Event::Cycles, true).or_else(|_| try_one(Event::CpuClock, true))
+    {
+        return Ok((sampling, None));
+    }
+    // The clock counts in ns, so that what it does not see is known, too.
+    match try_one(Event::CpuClock, false) {
+        Ok(sampling) => {
+            let why = if symbols_hidden {
+                "the kernel hides its addresses: `sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1` as root shows them"
+            } else {
+                "the kernel's part may not be sampled: `sysctl kernel.perf_event_paranoid=1` as root permits it"
+            };
+            Ok((sampling, Some(format!("user code only: {why}"))))
+        }
+        Err(e) => Err(refused(e)),
+    }
+}
+
+fn refused(e: io::Error) -> Error {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.ok().and_then(|p| p.trim().parse::<i32>().ok());
+    let what_to_do = match (e.raw_os_error(), paranoid) {
+        (Some(libc::EACCES | libc::EPERM), Some(3..) | None) => {
+            "permit it with `sysctl kernel.perf_event_paranoid=1` as root"
+        }
+        (Some(libc::EACCES | libc::EPERM), _) => {
+            "a sandbox refuses perf_event_open: run outside of it, or permit it, for example with `docker run --security-opt seccomp=unconfined --cap-add PERFMON`"
+        }
+        (Some(libc::ENOSYS), _) => {
+            "this kernel has no perf events (CONFIG_PERF_EVENTS), or a sandbox hides them: run elsewhere"
+        }
+        _ => "run it again with another --frequency, or elsewhere",
+    };
+    Error::system("this process may not sample", e, what_to_do)
+}
+
+fn builder(sampling: Sampling) -> Builder<'static> {
+    let mut builder = match sampling.event {
+        Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
+        Event::CpuClock => Builder::new(Software::CPU_CLOCK),
+    };
+    builder
+        .sample_frequency(sampling.frequency_hz.min(max_rate()))
+        .sample(SampleFlag::TIME)
+        .sample(SampleFlag::PERIOD)
+        .sample(SampleFlag::CALLCHAIN)
+        .clockid(Clock::MONOTONIC)
+        .exclude_kernel(!sampling.kernel)
+        .exclude_hv(true);
+    builder
+}
+
+/// The kernel refuses more, and lowers it where samples take too long.
+fn max_rate() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
+    text.ok()
+        .and_then(|t| t.trim().parse().ok())
+        .unwrap_or(u64::MAX)
+}
+
+/// Context switches of one process; the kernel is not looked into.
+fn switches() -> Builder<'static> {
+    let mut builder = Builder::new(Software::DUMMY);
+    builder
+        .context_switch(true)
+        .sample(SampleFlag::TIME)
+        .sample_id_all(true)
+        .clockid(Clock::MONOTONIC);
+    builder
+}
+
+/// One sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When, in ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// What was counted since the sample before: ns with [`Event::CpuClock`].
+    pub period: u64,
+    /// Addresses in the kernel, innermost first.
+    pub kernel: Vec<u64>,
+    /// Addresses in the program, innermost first.
+    pub user: Vec<u64>,
+}
+
+/// The CPU was given to or taken from the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// When, in ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Whether it was taken.
+    pub out: bool,
+}
+
+/// What was recorded of one process.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Samples in order.
+    pub samples: Vec<Sample>,
+    /// Context switches in order.
+    pub switches: Vec<Switch>,
+    /// Samples that the kernel had no room for.
+    pub lost_samples: u64,
+    /// Context switches that the kernel had no room for.
+    pub lost_switches: u64,
+}
+
+/// Records both sides of a pair until it is stopped.
+#[derive(Debug)]
+pub struct Recorder {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<[Recording; 2]>,
+}
+
+/// Both buffers are emptied so often: a process that switches 50,000 times a second fills 64 KiB in 30 ms.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Recorder {
+    /// Starts recording two processes that have one thread each.
+    ///
+    /// # Errors
+    /// The kernel refuses to sample them.
+    pub fn start(processes: [u32; 2], sampling: Sampling) -> Result<Self> {
+        let open = |pid| Process::open(pid, sampling).map_err(refused);
+        let mut both = [open(processes[0])?, open(processes[1])?];
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let record = move || {
+            let mut recordings = [Recording::default(), Recording::default()];
+            loop {
+                // Looked at first, so that what came before the stop is taken.
+                let last = stopped.load(Ordering::Acquire);
+                for (process, recording) in both.iter_mut().zip(&mut recordings) {
+                    process.drain(recording);
+                }
+                if last {
+                    return recordings;
+                }
+                std::thread::sleep(PAUSE);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("recorder".into())
+            .spawn(record)
+            .map_err(|e| Error::system("no thread to record with", e, "end other programs"))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends recording: both processes have ended.
+    ///
+    /// # Errors
+    /// The recording thread failed.
+    pub fn stop(self) -> Result<[Recording; 2]> {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .map_err(|_| Error::new("the recording is lost", "its thread failed", "run it again"))
+    }
+}
+
+/// The events of one process.
+struct Process {
+    samples: Sampler,
+    switches: Sampler,
+}
+
+/// Bytes for samples and for switches; without privilege `perf_event_mlock_kb` (516 KiB per CPU) limits all of them
+/// together, so less is tried next.
+const SIZES: [(usize, usize); 3] = [
+    (1 << 20, 512 << 10),
+    (128 << 10, 64 << 10),
+    (32 << 10, 16 << 10),
+];
+
+impl Process {
+    fn open(pid: u32, sampling: Sampling) -> io::Result<Self> {
+        let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+        let mut error = io::ErrorKind::Unsupported.into();
+        for (for_samples, for_switches) in SIZES {
+            let map = || -> io::Result<Self> {
+                let mut process = Self {
+                    samples: builder(sampling)
+                        .observe_pid(pid)
+                        .build()?
+                        .sampled(for_samples)?,
+                    switches: switches().observe_pid(pid).build()?.sampled(for_switches)?,
+                };
+                process.samples.enable()?;
+                process.switches.enable()?;
+                Ok(process)
+            };
+            match map() {
+                Ok(process) => return Ok(process),
+                Err(e) => error = e,
+            }
+        }
+        Err(error)
+    }
+
+    fn drain(&mut self, recording: &mut Recording) {
+        while let Some(record) = self.samples.next_record() {
+            match record.parse_record() {
+                Ok(perf_event::data::Record::Sample(sample)) => {
+                    let (kernel, user) = chains(sample.callchain().unwrap_or(&[]));
+                    recording.samples.push(Sample {
+                        time_ns: sample.time().unwrap_or(0),
+                        period: sample.period().unwrap_or(0),
+                        kernel,
+                        user,
+                    });
+                }
+                Ok(perf_event::data::Record::Lost(lost)) => recording.lost_samples += lost.lost,
+                _ => {}
+            }
+        }
+        while let Some(record) = self.switches.next_record() {
+            match record.ty() {
+                PERF_RECORD_SWITCH => {
+                    // Nothing but the time that `sample_id_all` adds.
+                    let data = record.to_vec();
+                    let Some(time) = data.last_chunk() else {
+                        continue;
+                    };
+                    recording.switches.push(Switch {
+                        time_ns: u64::from_ne_bytes(*time),
+                        out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
+                    });
+                }
+                _ => {
+                    if let Ok(perf_event::data::Record::Lost(lost)) = record.parse_record() {
+                        recording.lost_switches += lost.lost;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `perf_event_open(2)`.
+const PERF_RECORD_SWITCH: u32 = 14;
+const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
+/// Numbers above this mark what follows in a call chain.
+const PERF_CONTEXT_MAX: u64 = -4095i64 as u64;
+const PERF_CONTEXT_KERNEL: u64 = -128i64 as u64;
+const PERF_CONTEXT_USER: u64 = -512i64 as u64;
+
+/// The parts of a call chain in the kernel and in the program.
+fn chains(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let mut context = 0;
+    for &address in chain {
+        if address >= PERF_CONTEXT_MAX {
+            context = address;
+            continue;
+        }
+        match context {
+            PERF_CONTEXT_KERNEL => kernel.push(address),
+            PERF_CONTEXT_USER => user.push(address),
+            _ => {}
+        }
+    }
+    (kernel, user)
+}
+
+/// Seconds between `from` and `to` (ns) during which the process was off its CPU.
+#[must_use]
+pub fn off_cpu_s(switches: &[Switch], [from, to]: [u64; 2]) -> f64 {
+    let mut off = 0;
+    let mut since = None;
+    let mut seen_any = false;
+    for switch in switches {
+        if switch.out {
+            since = Some(switch.time_ns);
+        } else {
+            // The record of going may lie before the first one there is.
+            let start = since.take().or((!seen_any).then_some(from));
+            if let Some(start) = start {
+                off += switch.time_ns.min(to).saturating_sub(start.max(from));
+            }
+        }
+        seen_any = true;
+    }
+    if let Some(start) = since {
+        off += to.saturating_sub(start.max(from));
+    }
+    off as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(time_ns: u64, out: bool) -> Switch {
+        Switch { time_ns, out }
+    }
+
+    #[test]
+    fn off_cpu_time_is_what_lies_between_going_and_coming_back() {
+        let switches = [
+            switch(100, true),
+            switch(150, false),
+            switch(300, true),
+            switch(900, false),
+        ];
+        assert_eq!(off_cpu_s(&switches, [0, 1000]), 650e-9);
+        assert_eq!(off_cpu_s(&switches, [120, 400]), 130e-9);
+        assert_eq!(off_cpu_s(&switches[..3], [0, 1000]), 750e-9);
+        assert_eq!(off_cpu_s(&switches[1..], [0, 1000]), 750e-9);
+        assert_eq!(off_cpu_s(&[], [0, 1000]), 0.0);
+    }
+
+    #[test]
+    fn call_chain_is_split_at_its_marks() {
+        let chain = [
+            PERF_CONTEXT_KERNEL,
+            0xffff_0001,
+            0xffff_0002,
+            PERF_CONTEXT_USER,
+            0x1000,
+        ];
+        assert_eq!(
+            chains(&chain),
+            (vec![0xffff_0001, 0xffff_0002], vec![0x1000])
+        );
+        assert_eq!(chains(&[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn own_process_can_be_recorded_or_says_why_not() {
+        match permitted(999) {
+            Ok((sampling, warning)) => assert_eq!(sampling.kernel, warning.is_none()),
+            Err(e) => assert!(
+                e.to_string().starts_with("this process may not sample"),
+                "{e}"
+            ),
+        }
+    }
+}
