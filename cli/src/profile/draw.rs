@@ -10,6 +10,7 @@ use fullbore_lab::profile::result::{Profile, RungProfile, SideProfile};
 use fullbore_lab::run::LineTravel;
 
 const BAR: usize = 60;
+const WIDTH: usize = 100;
 /// Causes below this share are left out of the list.
 const SMALL: f64 = 0.01;
 /// More than this share that is not recognised is shown with its functions.
@@ -121,7 +122,7 @@ fn rung(out: &mut String, rung: &RungProfile) {
     );
     for side in &rung.sides {
         let _ = writeln!(out, "  {} {}", explain::name(side.side), bar(side));
-        let _ = writeln!(out, "         {}", list(side));
+        list(out, side);
         if let Some(unknown) = side
             .causes
             .iter()
@@ -135,7 +136,11 @@ fn rung(out: &mut String, rung: &RungProfile) {
             let _ = writeln!(out, "         other: {}", names.join(", "));
         }
     }
-    let _ = writeln!(out, "  {}.", capital(&rung.sentence));
+    let sentence = format!("{}.", capital(&rung.sentence));
+    let words = sentence
+        .split(' ')
+        .map(|w| (w.chars().count(), w.to_owned()));
+    wrapped(out, "  ", " ", words);
     for warning in &rung.warnings {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -169,24 +174,50 @@ fn bar(side: &SideProfile) -> String {
 }
 
 /// The parts in ns per page, largest first.
-fn list(side: &SideProfile) -> String {
+fn list(out: &mut String, side: &SideProfile) {
     let mut parts = parts(side);
     parts.retain(|(_, s)| *s >= SMALL * side.wall_s);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let ns = |s: f64| three_digits(s * 1e9 / side.pages.max(1.0));
-    let items: Vec<_> = parts
-        .into_iter()
-        .map(|(part, s)| {
-            let style = part.style();
-            format!(
-                "{style}{}{style:#} {} {} ns",
-                part.letter(),
-                part.name(),
-                ns(s)
-            )
-        })
-        .collect();
-    items.join(", ")
+    let items = parts.into_iter().map(|(part, s)| {
+        let style = part.style();
+        let what = format!(
+            " {} {} ns",
+            part.name(),
+            three_digits(s * 1e9 / side.pages.max(1.0))
+        );
+        (
+            1 + what.chars().count(),
+            format!("{style}{}{style:#}{what}", part.letter()),
+        )
+    });
+    wrapped(out, "         ", ", ", items);
+}
+
+/// Writes pieces, each with its width, in lines that fit most terminals.
+fn wrapped(
+    out: &mut String,
+    indent: &str,
+    between: &str,
+    pieces: impl Iterator<Item = (usize, String)>,
+) {
+    let mut column = 0;
+    for (width, piece) in pieces {
+        if column == 0 {
+            out.push_str(indent);
+            column = indent.len();
+        } else if column + between.len() + width > WIDTH {
+            out.push_str(between.trim_end());
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else {
+            out.push_str(between);
+            column += between.len();
+        }
+        out.push_str(&piece);
+        column += width;
+    }
+    out.push('\n');
 }
 
 fn three_digits(x: f64) -> String {

@@ -31,17 +31,22 @@ pub fn sentence(id: &str, sides: &[SideProfile]) -> String {
         return String::new();
     };
     let who = name(side.side);
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let on_cpu = busy(side);
-    let biggest = side.causes.first();
-    let mut sentence = match biggest {
-        _ if on_cpu < 0.5 => format!(
+    let percent = |s: f64| format!("{:.0} %", s / side.wall_s.max(1e-9) * 100.0);
+    let (blocked, runnable) = (side.blocked_s, side.runnable_s);
+    let mut sentence = match side.causes.first() {
+        _ if runnable > side.on_cpu_s.max(blocked) => {
+            return format!(
+                "the {who} waits for its CPU {} of the time: other work runs there, so this says little",
+                percent(runnable)
+            );
+        }
+        _ if blocked > side.on_cpu_s => format!(
             "both sides sleep most of the time (the {who} {}): each waits until the other one wakes it",
-            percent(side.blocked_s / side.wall_s.max(1e-9))
+            percent(blocked)
         ),
         Some(biggest) => format!(
-            "the {who} is the busier side and spends {} of its CPU time on {}: {}",
-            percent(biggest.share),
+            "the {who} is the busier side and spends {:.0} % of its CPU time on {}: {}",
+            biggest.share * 100.0,
             biggest.cause,
             why(biggest.cause, side.side)
         ),
@@ -139,6 +144,14 @@ mod tests {
         ];
         let text = sentence("write-read", &sides);
         assert!(text.contains("the reader 70 %"), "{text}");
+    }
+
+    #[test]
+    fn a_shared_cpu_is_said_to_be_shared() {
+        let mut shared = side(Role::Writer, 0.3, Cause::Copy);
+        (shared.runnable_s, shared.blocked_s) = (0.6, 0.1);
+        let text = sentence("write-read", &[shared]);
+        assert!(text.contains("waits for its CPU 60 %"), "{text}");
     }
 
     #[test]
