@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use fullbore::pages::Pages;
 use fullbore::read::discard::Discard;
@@ -143,24 +142,23 @@ impl<'a> Reader<'a> {
     fn take(&mut self, most: usize, counters: &mut Counters) -> io::Result<Option<usize>> {
         self.waiter.before_call(self.fd)?;
         counters.calls += 1;
-        // Where spinning does not pay, a call that blocks costs least.
-        let asleep = self.waiter.sleeps_at_once().then(Instant::now);
-        let never = match asleep {
-            Some(_) => SpliceFlags::NONBLOCK,
-            None => SpliceFlags::empty(),
-        };
-        let taken = match &mut self.way {
-            Way::Read(descriptor, buffer) if asleep.is_some() => {
-                descriptor.read_blocking(&mut buffer[..most])
+        let Self { fd, way, .. } = self;
+        let taken = self.waiter.call(|may_sleep| {
+            let never = if may_sleep {
+                SpliceFlags::NONBLOCK
+            } else {
+                SpliceFlags::empty()
+            };
+            match way {
+                Way::Read(descriptor, buffer) if may_sleep => {
+                    descriptor.read_blocking(&mut buffer[..most])
+                }
+                Way::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
+                Way::Splice(discard, flags) => discard.discard(*fd, most, *flags - never),
+                Way::Relay(relay, flags) => relay.discard(*fd, most, *flags - never),
+                Way::SharedMemory(shared, buffer) => take_block(shared, buffer),
             }
-            Way::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
-            Way::Splice(discard, flags) => discard.discard(self.fd, most, *flags - never),
-            Way::Relay(relay, flags) => relay.discard(self.fd, most, *flags - never),
-            Way::SharedMemory(shared, buffer) => take_block(shared, buffer),
-        };
-        if let (Some(since), Ok(_)) = (asleep, &taken) {
-            self.waiter.slept_in_call(since.elapsed());
-        }
+        });
         match taken {
             Ok(n) => Ok(Some(n)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

@@ -1,14 +1,17 @@
 //! One error: what failed, why, and what to do about it.
 
+use std::sync::Arc;
 use std::{fmt, io};
 
+use rustix::io::Errno;
+
 /// What failed, why, and what to do: `capacity 4MiB refused: the limit is 1MiB; raise fs.pipe-max-size`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     what: String,
     why: String,
     what_to_do: String,
-    source: Option<io::Error>,
+    source: Option<Arc<io::Error>>,
 }
 
 /// The library's result.
@@ -40,7 +43,7 @@ impl Error {
             what: what.into(),
             why: plain(&error),
             what_to_do: what_to_do.into(),
-            source: Some(error),
+            source: Some(Arc::new(error)),
         }
     }
 
@@ -49,7 +52,21 @@ impl Error {
     pub fn kind(&self) -> io::ErrorKind {
         self.source
             .as_ref()
-            .map_or(io::ErrorKind::Other, io::Error::kind)
+            .map_or(io::ErrorKind::Other, |e| e.kind())
+    }
+
+    /// Whether something ran out, so that the same may well succeed later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        let code = self.source.as_ref().and_then(|e| e.raw_os_error());
+        let passing = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::NOBUFS,
+            Errno::AGAIN,
+        ];
+        passing.iter().any(|e| Some(e.raw_os_error()) == code)
     }
 }
 
@@ -74,7 +91,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e as _)
+        self.source.as_deref().map(|e| e as _)
     }
 }
 
@@ -89,8 +106,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_ran_out_may_be_there_later() {
+        let system = |errno| Error::system("no pipe", errno, "");
+        assert!(system(Errno::MFILE).is_passing());
+        assert!(!system(Errno::PERM).is_passing());
+        assert!(!Error::new("no pipe", "too many", "").is_passing());
+    }
+
+    #[test]
     fn says_what_why_and_what_to_do_without_errno_numbers() {
-        let error = Error::system("capacity 4MiB refused", rustix::io::Errno::PERM, "ask root");
+        let error = Error::system("capacity 4MiB refused", Errno::PERM, "ask root");
         assert_eq!(
             error.to_string(),
             "capacity 4MiB refused: Operation not permitted; ask root"

@@ -18,16 +18,30 @@ use crate::write::fresh::Fresh;
 
 /// Why the way in `fresh` cannot be used in this process, if it cannot.
 #[must_use]
-pub fn fresh_refusal() -> Option<&'static Error> {
-    static REFUSAL: OnceLock<Option<Error>> = OnceLock::new();
-    REFUSAL.get_or_init(|| try_fresh().err()).as_ref()
+pub fn fresh_refusal() -> Option<Error> {
+    static KNOWN: Known = Known::new();
+    refusal(&KNOWN, try_fresh)
 }
 
 /// Why the way in `fat` cannot be used in this process, if it cannot.
 #[must_use]
-pub fn fat_refusal() -> Option<&'static Error> {
-    static REFUSAL: OnceLock<Option<Error>> = OnceLock::new();
-    REFUSAL.get_or_init(|| try_fat().err()).as_ref()
+pub fn fat_refusal() -> Option<Error> {
+    static KNOWN: Known = Known::new();
+    refusal(&KNOWN, try_fat)
+}
+
+type Known = OnceLock<Option<Error>>;
+
+/// What is known, else what a trial says. Where it only ran out of something, the next one tries again.
+fn refusal(known: &Known, try_it: impl FnOnce() -> Result<()>) -> Option<Error> {
+    if let Some(known) = known.get() {
+        return known.clone();
+    }
+    let refusal = try_it().err();
+    if refusal.as_ref().is_some_and(Error::is_passing) {
+        return refusal;
+    }
+    known.get_or_init(|| refusal).clone()
 }
 
 fn private_pipe() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd)> {

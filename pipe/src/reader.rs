@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use crate::capacity;
 use crate::read::relay::Relay;
@@ -108,15 +107,17 @@ impl<Fd: AsFd> Read for PipeReader<Fd> {
             return sys::read(&self.fd, buffer);
         };
         loop {
-            if self.waiter.sleeps_at_once() && !sys::is_nonblocking(&self.fd) {
-                let since = Instant::now();
-                let read = sys::read(&self.fd, buffer);
-                self.waiter.slept_in_call(since.elapsed());
-                return read;
-            }
-            match sys::read(own, buffer) {
+            let fd = &self.fd;
+            let read = self.waiter.call(|may_sleep| {
+                if may_sleep && !sys::is_nonblocking(fd) {
+                    sys::read(fd, buffer)
+                } else {
+                    sys::read(own, buffer)
+                }
+            });
+            match read {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if sys::is_nonblocking(&self.fd) {
+                    if sys::is_nonblocking(fd) {
                         return Err(e);
                     }
                     self.waiter.after_would_block(own)?;

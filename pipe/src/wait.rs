@@ -161,21 +161,25 @@ impl Waiter {
         Ok(())
     }
 
-    /// Whether the next wait sleeps at once, because spinning has not been worth it. Then a call that blocks is cheaper
-    /// than one that finds nothing, a `poll(2)`, and another call; tell [`slept_in_call`](Self::slept_in_call) about it.
-    #[must_use]
+    /// Makes a call, and tells it whether it should be one that may sleep: that is cheaper than one that finds nothing, a
+    /// `poll(2)` and another call, once spinning has not been worth it.
+    ///
+    /// # Errors
+    /// What the call reports.
     #[inline]
-    pub fn sleeps_at_once(&self) -> bool {
-        self.sleeps_left > 0
-    }
-
-    /// Learns from a call that could block, and took so long.
-    pub fn slept_in_call(&mut self, time: Duration) {
-        // A shorter one has found what it wanted without sleeping.
-        if time >= SPIN_AT_LEAST {
-            self.sleeps_left = self.sleeps_left.saturating_sub(1);
-            self.learn(time);
+    pub fn call<T>(&mut self, call: impl FnOnce(bool) -> io::Result<T>) -> io::Result<T> {
+        if self.sleeps_left == 0 {
+            return call(false);
         }
+        let since = Instant::now();
+        let result = call(true);
+        // A shorter one has found what it wanted without sleeping.
+        let slept = since.elapsed();
+        if result.is_ok() && slept >= SPIN_AT_LEAST {
+            self.sleeps_left -= 1;
+            self.learn(slept);
+        }
+        result
     }
 
     fn is_ready(&self, fd: impl AsFd) -> io::Result<bool> {
@@ -271,13 +275,19 @@ mod tests {
     #[test]
     fn calls_that_sleep_count_as_sleeps_and_short_ones_do_not() {
         let mut waiter = Waiter::new(Wait::Adaptive, End::Read);
-        assert!(!waiter.sleeps_at_once());
+        let may_sleep = |waiter: &mut Waiter, takes| {
+            let call = |may_sleep| {
+                std::thread::sleep(takes);
+                Ok(may_sleep)
+            };
+            waiter.call(call).unwrap()
+        };
+        let (at_once, slow) = (Duration::ZERO, Duration::from_millis(1));
+        assert!(!may_sleep(&mut waiter, at_once));
         waiter.sleeps_left = 2;
-        waiter.slept_in_call(Duration::from_nanos(100));
-        assert!(waiter.sleeps_at_once());
-        waiter.slept_in_call(Duration::from_millis(1));
-        waiter.slept_in_call(Duration::from_millis(1));
-        assert!(!waiter.sleeps_at_once());
+        assert!(may_sleep(&mut waiter, slow));
+        assert!(may_sleep(&mut waiter, slow));
+        assert!(!may_sleep(&mut waiter, slow), "spinning is tried again");
         assert!(waiter.limit > SPIN_AT_FIRST && waiter.limit <= SPIN_AT_MOST);
     }
 

@@ -118,13 +118,16 @@ impl Lend {
     /// # Errors
     /// The kernel refused, and no other memory could be mapped either. Then nothing more is handed out.
     pub(crate) fn abandon(&mut self) -> Result<()> {
-        let dropped =
-            allow(Call::MadviseDontneed, self.len).and_then(|_| self.advise(Advice::LinuxDontNeed));
+        let dropped = allow(Call::MadviseDontneed, self.len).and_then(|_| {
+            // Locked memory (mlockall) has an advice of its own since Linux 5.18.
+            let advised = self.advise(Advice::LinuxDontNeed);
+            advised.or_else(|_| self.advise(Advice::LinuxDontneedLocked))
+        });
         if dropped.is_ok() {
             self.cursor = 0;
             return Ok(());
         }
-        // Refused for locked memory (mlockall), for one. These addresses must not be written again, so others are
+        // Refused for locked memory before that. These addresses must not be written again, so others are
         // taken; dropping the old mapping leaves its pages to those who hold them.
         self.cursor = self.len;
         *self = Self::new()?;

@@ -52,3 +52,17 @@ fn short_counts_do_not_confuse_it() {
         drop(faults);
     }
 }
+
+#[test]
+fn what_only_ran_out_is_tried_again_and_what_is_known_is_not() {
+    let known = Known::new();
+    let ran_out = || Err(Error::system("no pipe", Errno::MFILE, ""));
+    let refused = refusal(&known, ran_out).map(|e| e.to_string());
+    assert!(refused.is_some_and(|e| e.starts_with("no pipe: ")));
+    assert!(refusal(&known, || Ok(())).is_none());
+    assert!(refusal(&known, ran_out).is_none(), "it is known to work");
+    let known = Known::new();
+    let forbidden = || Err(Error::system("no pipe", Errno::PERM, ""));
+    assert!(refusal(&known, forbidden).is_some());
+    assert!(refusal(&known, || Ok(())).is_some(), "it is known not to");
+}
