@@ -4,6 +4,7 @@
 //! [`pair`] (two processes, started together) → [`trial`] (what each of them does) → [`run`] (what it all says).
 #![warn(missing_docs)]
 
+pub mod bandwidth;
 pub mod config;
 pub mod faults;
 pub mod ladder;
@@ -23,4 +24,5 @@ pub mod sys;
 mod text;
 pub mod travel;
 pub mod trial;
+mod wire;
 pub mod writer;

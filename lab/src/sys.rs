@@ -1,6 +1,8 @@
 //! What only the lab needs of the system.
 #![allow(unsafe_code)]
 
+pub(crate) mod mapping;
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
