@@ -30,6 +30,7 @@ pub struct Cli {
 pub enum Command {
     Ladder(LadderArgs),
     Profile(crate::profile::ProfileArgs),
+    Bandwidth(crate::bandwidth::BandwidthArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \
@@ -45,6 +46,9 @@ pub enum Command {
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,
+    /// A process of a trial of `bandwidth`, which speaks to it through its standard input.
+    #[command(hide = true)]
+    BandwidthSide,
 }
 
 /// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.

@@ -1,6 +1,7 @@
 //! `fullbore`: the lab and the tools, one file per command.
 
 mod args;
+mod bandwidth;
 mod failure;
 mod ladder;
 mod ladder_csv;
@@ -27,9 +28,11 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Ladder(args) => ladder::run(args),
         Command::Profile(args) => profile::run(args),
+        Command::Bandwidth(args) => bandwidth::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
+        Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -75,7 +75,8 @@ fn apart(run: &Run) -> BTreeMap<State, Vec<&RungResult>> {
     states
 }
 
-fn told(state: State) -> &'static str {
+/// A state in words.
+pub fn told(state: State) -> &'static str {
     match state {
         State::Near => "trials while the two CPUs were near each other",
         State::Far => "trials while the two CPUs were far from each other",
@@ -173,7 +174,7 @@ fn row(out: &mut String, result: &RungResult, fastest: f64, is_apart: bool) {
 }
 
 /// Three significant digits, and never more than one decimal beyond 10.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),

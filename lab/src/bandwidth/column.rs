@@ -16,6 +16,16 @@ pub enum Group {
     Latency,
 }
 
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bandwidth => "bandwidth",
+            Self::Conduit => "conduit",
+            Self::Latency => "latency",
+        })
+    }
+}
+
 /// One column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {

@@ -1,0 +1,168 @@
+//! `fullbore bandwidth`: lmbench's nine columns on this machine, round trips, and conduits.
+
+mod csv;
+mod sheet;
+mod table;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use fullbore::{Error, Result};
+use fullbore_lab::bandwidth::column::columns;
+use fullbore_lab::bandwidth::measure::{Event, Options, measure};
+use fullbore_lab::bandwidth::result::Run;
+use fullbore_lab::machine::Machine;
+use fullbore_lab::plan::seconds_per_trial;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{Color, trial_seconds, two_cpus};
+use crate::failure::{Failure, Outcome, complain};
+use crate::ladder::{cpus, print, print_json, this_program};
+use crate::saved::Place;
+
+/// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore bandwidth\n  \
+    fullbore bandwidth --conduits\n  \
+    fullbore bandwidth --rounds 15 --json --no-save > bandwidth.json")]
+pub struct BandwidthArgs {
+    /// Measure conduits instead: file → pipe → file or socket, and tee, by reference and by copying
+    #[arg(long)]
+    pub conduits: bool,
+    /// Rounds; each measures every column once, in an order of its own
+    #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Seconds of each trial [default: as many as fit in 45 s altogether]
+    #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// CPUs of sender and receiver; what works alone runs on the first [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "S,R")]
+    pub cpus: Option<(usize, usize)>,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Save nothing
+    #[arg(long, conflicts_with = "out")]
+    pub no_save: bool,
+    /// Whatever you want the saved run to say about this machine
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Seed of the order of trials [default: the time]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Colours in the table
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+}
+
+/// The default run takes about so many seconds.
+const BUDGET_S: f64 = 45.0;
+/// Columns a table may have where standard output is no terminal.
+const WIDTH: usize = 100;
+
+pub fn run(args: &BandwidthArgs) -> Outcome {
+    let machine = Machine::detect();
+    let cpus = cpus(args.cpus, &machine)?;
+    let columns = columns(args.conduits);
+    let rounds = args.rounds as usize;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let options = Options {
+        seconds: args
+            .seconds
+            .unwrap_or_else(|| seconds_per_trial(columns.len(), rounds, BUDGET_S)),
+        rounds,
+        columns,
+        cpus,
+        seed: args.seed.unwrap_or(now.as_nanos() as u64),
+        label: args.label.clone(),
+        program: this_program()?,
+        side: "bandwidth-side",
+        pair_side: "pair-side",
+    };
+    let place = match (&args.out, args.no_save) {
+        (Some(file), _) => Some(Place::file(file)?),
+        (None, true) => None,
+        (None, false) => Some(Place::new_in_state(now.as_secs(), "bandwidth")?),
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
+        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+
+    let run = measure_and_save(&options, machine, place.as_ref(), &interrupted)?;
+    if args.json {
+        print_json(&run)?;
+    } else {
+        print(&table::draw(&run, width()), args.color)?;
+        if let Some(place) = &place {
+            complain(&format!("saved in {}", place.json().display()));
+        }
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+/// Columns of the terminal; a file or pipe gets the whole table.
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => WIDTH,
+    }
+}
+
+/// Every finished round is on disk before the next one begins.
+fn measure_and_save(
+    options: &Options,
+    machine: Machine,
+    place: Option<&Place>,
+    interrupted: &AtomicBool,
+) -> Result<Run> {
+    // Drawn between trials only, so that it never disturbs one.
+    let bar = ProgressBar::new((options.columns.len() * options.rounds) as u64);
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos}/{len} trials, {eta} left  {msg}")
+    {
+        bar.set_style(style);
+    }
+    let mut not_saved = None;
+    let run = measure(options, machine, |event| {
+        match event {
+            Event::Trial { done, column } => {
+                bar.set_position(done as u64);
+                bar.set_message(column.title);
+                bar.tick();
+            }
+            Event::Round(run) => {
+                if let Some(place) = place
+                    && let Err(e) = place.save(run, &csv::tables(run))
+                {
+                    not_saved = Some(e);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    if let Some(e) = not_saved {
+        return Err(e);
+    }
+    let run = run?;
+    if let Some(place) = place {
+        place.save(&run, &csv::tables(&run))?;
+    }
+    Ok(run)
+}
