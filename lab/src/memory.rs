@@ -28,7 +28,7 @@ const BUFFER: std::ops::RangeInclusive<u64> = 64 << 20..=512 << 20;
 /// Measures on the calling thread's CPU.
 #[must_use]
 pub fn measure(machine: &Machine) -> MemoryRates {
-    let buffer = buffer(machine);
+    let buffer = (CACHES * last_level_cache(machine)).clamp(*BUFFER.start(), *BUFFER.end());
     let len = buffer as usize / 8;
     let source: Vec<u64> = (0..len as u64).collect();
     let mut target = vec![1u64; len];
@@ -48,11 +48,10 @@ pub fn measure(machine: &Machine) -> MemoryRates {
     MemoryRates { read, copy, buffer }
 }
 
-/// Bytes of a buffer that no cache of this machine holds.
-pub(crate) fn buffer(machine: &Machine) -> u64 {
+/// Bytes of the largest last-level cache, 0 where it is not known.
+pub(crate) fn last_level_cache(machine: &Machine) -> u64 {
     let caches = machine.topology.last_level_caches.iter();
-    let cache = caches.filter_map(|c| c.size).max().unwrap_or(0);
-    (CACHES * cache).clamp(*BUFFER.start(), *BUFFER.end())
+    caches.filter_map(|c| c.size).max().unwrap_or(0)
 }
 
 fn rate(bytes: u64, mut pass: impl FnMut()) -> f64 {

@@ -177,7 +177,7 @@ fn round_trips(run: &Run, latencies: &[Option<&LatencyResult>]) -> Sheet {
             row("median", TODAY, &|l| Some(l.us?.median)),
             row("  95 % from", PLAIN, &|l| Some(l.us?.ci95[0])),
             row("  95 % to", PLAIN, &|l| Some(l.us?.ci95[1])),
-            row("99 of 100 are faster than", PLAIN, &|l| Some(l.us?.p99)),
+            row("99th percentile", PLAIN, &|l| Some(l.us?.p99)),
         ],
     }
 }
@@ -222,19 +222,19 @@ fn headline(run: &Run) -> String {
 }
 
 fn footnote(run: &Run) -> String {
-    let mut text = String::from("\nMedians; MB is 10⁶ bytes, GiB 2³⁰.");
+    let mut text = String::from("\nMedians; MB is 10⁶ bytes, GiB 2³⁰. ");
     match &run.row_2005 {
         Some(row) => {
             let _ = write!(
                 text,
-                " 2005: lmbench on a {}, whose pipe held 1 page, then 16;\n\
-                 medians of four runs each, from https://lkml.indiana.edu/hypermail/linux/kernel/0501.0/1709.html",
-                row.machine
+                "2005: lmbench on a {},\nbefore and after its pipe became a ring; medians of four runs each, from\n{}",
+                row.machine,
+                row.source.rsplit(", ").next().unwrap_or_default()
             );
         }
         None => {
-            text += " copies: how often each byte is copied between file and end.\n\
-                     tee: the outputs are dropped unread, so its MB/s by reference is a rate of references.";
+            text += "copies: how often a byte is copied between file and end.\n\
+                     tee: rates of the input; the outputs go to /dev/null unread, so by reference they are rates of references.";
         }
     }
     text + "\n"

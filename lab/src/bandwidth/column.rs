@@ -53,8 +53,6 @@ pub(super) enum How {
     Alone(Job),
     /// A sender and a receiver, with this between them.
     Between(Link, Job, Job),
-    /// A source and a drain, with so many pipes between them.
-    Fanout(Job, usize),
 }
 
 /// What connects two processes.
@@ -241,34 +239,34 @@ pub const CONDUITS: [Column; 10] = [
     conduit(
         "tee-2-splice",
         "tee to 2",
-        "splice file → pipe, tee to 2 pipes, which another process drops unread",
+        "splice file → pipe, tee to 2 pipes, each emptied into /dev/null by splice",
         0,
         false,
-        How::Fanout(Job::Tee, 2),
+        How::Alone(Job::Tee(2)),
     ),
     conduit(
         "tee-2-copy",
         "tee to 2",
-        "read(2) from the file, write(2) to each of 2 pipes, which another process drops unread",
+        "read(2) from the file, write(2) to each of 2 pipes, each emptied into /dev/null by splice",
         3,
         false,
-        How::Fanout(Job::Spread, 2),
+        How::Alone(Job::Spread(2)),
     ),
     conduit(
         "tee-4-splice",
         "tee to 4",
-        "splice file → pipe, tee to 4 pipes, which another process drops unread",
+        "splice file → pipe, tee to 4 pipes, each emptied into /dev/null by splice",
         0,
         false,
-        How::Fanout(Job::Tee, 4),
+        How::Alone(Job::Tee(4)),
     ),
     conduit(
         "tee-4-copy",
         "tee to 4",
-        "read(2) from the file, write(2) to each of 4 pipes, which another process drops unread",
+        "read(2) from the file, write(2) to each of 4 pipes, each emptied into /dev/null by splice",
         5,
         false,
-        How::Fanout(Job::Spread, 4),
+        How::Alone(Job::Spread(4)),
     ),
 ];
 

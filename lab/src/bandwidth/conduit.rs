@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use fullbore::read::discard::Discard;
 use fullbore::sys::{self, SpliceFlags};
-use fullbore::{Error, Result};
+use fullbore::{Error, Result, capacity};
 
 use super::MESSAGE;
 use super::files::rewind;
@@ -39,58 +39,86 @@ pub(super) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
     })
 }
 
-/// File → pipe → several pipes, by reference.
-pub(super) fn tee(all: Vec<OwnedFd>, time: Time, ready: Ready<'_>) -> Result<Report> {
-    let (from, outputs) = split(&all)?;
-    let Some((last, others)) = outputs.split_last() else {
-        return Err(Error::new("nothing to tee to", "no outputs", ""));
-    };
-    let pipe = Pipe::new()?;
-    // tee always begins at the head, so a short one could not be continued. Into an empty pipe with as many slots it is
-    // never short; from there the slots go on by splice, which may be.
-    let scratch = Pipe::new()?;
-    begin(&[from])?;
+/// File → pipe → several pipes, by reference; each is then emptied into /dev/null.
+pub(super) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -> Result<Report> {
+    let source = Pipe::new()?;
+    let outputs = Outputs::new(outputs)?;
+    begin(&[&from])?;
     ready()?;
     timed(time, || {
-        let n = from_the_beginning(from, from, || pipe.fill(from))?;
+        let n = from_the_beginning(&from, &from, || source.fill(&from))?;
+        let Some((last, others)) = outputs.pipes.split_last() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
         for output in others {
-            if sys::tee(&pipe.read_end, &scratch.write_end, n, NO_FLAGS)? != n {
+            // Into an empty pipe with as many slots tee is never short. It could not be continued: it begins at the head.
+            if sys::tee(&source.read_end, &output.write_end, n, NO_FLAGS)? != n {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            scratch.empty(n, output)?;
         }
-        pipe.empty(n, last)?;
+        source.empty(n, &last.write_end)?;
+        outputs.discard(n)?;
         Ok(n)
     })
 }
 
-/// File → buffer → several pipes, by copying.
-pub(super) fn spread(all: Vec<OwnedFd>, time: Time, ready: Ready<'_>) -> Result<Report> {
-    let (from, outputs) = split(&all)?;
-    let mut buffer = buffer(MESSAGE)?;
-    begin(&[from])?;
+/// File → buffer → several pipes, by copying; each is then emptied into /dev/null.
+pub(super) fn spread(
+    from: OwnedFd,
+    outputs: usize,
+    time: Time,
+    ready: Ready<'_>,
+) -> Result<Report> {
+    let outputs = Outputs::new(outputs)?;
+    // What a pipe does not hold would never be taken out of it.
+    let mut buffer = buffer(MESSAGE.min(outputs.smallest()?))?;
+    begin(&[&from])?;
     ready()?;
     timed(time, || {
-        let n = from_the_beginning(from, from, || sys::read(from, &mut buffer))?;
-        for output in outputs {
-            write_all(output, &buffer[..n])?;
+        let n = from_the_beginning(&from, &from, || sys::read(&from, &mut buffer))?;
+        for output in &outputs.pipes {
+            write_all(&output.write_end, &buffer[..n])?;
         }
+        outputs.discard(n)?;
         Ok(n)
     })
 }
 
-/// Drops what comes out of the pipes, in turn, and counts what came out of the last one: what each of them got.
-pub(super) fn drain(pipes: &[OwnedFd], time: Time, ready: Ready<'_>) -> Result<Report> {
-    let discard = Discard::new()?;
-    ready()?;
-    timed(time, || {
-        let mut n = 0;
-        // All there is, so that the source finds room for a whole message in every pipe that it comes back to.
-        for pipe in pipes {
-            n = discard.discard(pipe, 1 << 30, NO_FLAGS)?;
+/// Pipes that one process fills and empties in turn: nobody is woken, so that what is measured is the way of the bytes.
+struct Outputs {
+    pipes: Vec<Pipe>,
+    null: Discard,
+}
+
+impl Outputs {
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self {
+            pipes: (0..count).map(|_| Pipe::new()).collect::<Result<_>>()?,
+            null: Discard::new()?,
+        })
+    }
+
+    fn smallest(&self) -> Result<usize> {
+        let capacities = self.pipes.iter().map(|p| capacity::get(&p.write_end));
+        Ok(capacities
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .min()
+            .unwrap_or(0))
+    }
+
+    fn discard(&self, n: usize) -> io::Result<()> {
+        for pipe in &self.pipes {
+            let mut left = n;
+            while left > 0 {
+                match self.null.discard(&pipe.read_end, left, NO_FLAGS)? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    taken => left -= taken,
+                }
+            }
         }
-        Ok(n)
-    })
+        Ok(())
+    }
 }
 
 /// A private pipe, which is empty between two steps.
@@ -130,11 +158,6 @@ fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
         bytes = &bytes[n..];
     }
     Ok(())
-}
-
-fn split(all: &[OwnedFd]) -> Result<(&OwnedFd, &[OwnedFd])> {
-    all.split_first()
-        .ok_or_else(|| Error::new("nothing to read from", "no descriptor came", ""))
 }
 
 /// All files at their beginning; a socket has none.
@@ -178,10 +201,6 @@ mod tests {
         warm_up_s: 0.0,
         measured_s: Some(0.01),
     };
-    const UNTIL_GONE: Time = Time {
-        warm_up_s: 0.0,
-        measured_s: None,
-    };
     const BYTES: u64 = 5 * MESSAGE as u64;
 
     #[test]
@@ -206,23 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn every_output_gets_everything() {
-        type Source = fn(Vec<OwnedFd>, Time, Ready<'_>) -> Result<Report>;
-        let sources: [Source; 2] = [tee, spread];
-        for source in sources {
-            let mut all = vec![temporary(BYTES).unwrap().into()];
-            let mut drains = Vec::new();
-            for _ in 0..4 {
-                let (read_end, write_end) = sys::pipe().unwrap();
-                all.push(write_end);
-                drains.push(read_end);
-            }
-            let thread =
-                std::thread::spawn(move || source(all, UNTIL_GONE, &mut || Ok(())).unwrap());
-            let drained = drain(&drains, SHORT, &mut || Ok(())).unwrap();
-            drop(drains);
-            let sent = thread.join().unwrap();
-            assert!(drained.bytes > 0 && sent.bytes >= drained.bytes);
+    fn fan_outs_go_round_the_file_and_leave_their_pipes_empty() {
+        type Fanout = fn(OwnedFd, usize, Time, Ready<'_>) -> Result<Report>;
+        let fanouts: [Fanout; 2] = [tee, spread];
+        for fanout in fanouts {
+            let from = temporary(BYTES + 100).unwrap().into();
+            let report = fanout(from, 4, SHORT, &mut || Ok(())).unwrap();
+            assert!(report.bytes > BYTES, "{report:?}");
         }
+        let nowhere = tee(temporary(1).unwrap().into(), 0, SHORT, &mut || Ok(()));
+        assert!(nowhere.is_err());
     }
 }

@@ -163,24 +163,27 @@ struct Site<'a> {
 
 impl<'a> Site<'a> {
     fn new(options: &'a Options, bytes: u64) -> Self {
-        let needs = |jobs: &[Job]| {
-            options.columns.iter().any(|c| match c.how {
-                How::Alone(job) | How::Between(_, job, _) | How::Fanout(job, _) => {
-                    jobs.contains(&job)
-                }
-                How::Rung(_) => false,
-            })
-        };
-        let file = |needed: bool| match needed {
-            true => files::temporary(bytes).map_err(|e| e.to_string()),
-            false => Err(String::new()),
-        };
         use Job::{Copy, FileReread, MmapReread, Splice, Spread, Tee};
+        let needed_by = |is_one: fn(&Job) -> bool| {
+            let jobs = options.columns.iter().filter_map(|c| match &c.how {
+                How::Alone(job) | How::Between(_, job, _) => Some(job),
+                How::Rung(_) => None,
+            });
+            match jobs.into_iter().any(is_one) {
+                true => files::temporary(bytes).map_err(|e| e.to_string()),
+                false => Err("no file: none of these columns needs one".into()),
+            }
+        };
         Self {
             options,
             bytes,
-            source: file(needs(&[FileReread, MmapReread, Splice, Copy, Tee, Spread])),
-            target: file(needs(&[Splice, Copy])),
+            source: needed_by(|job| {
+                matches!(
+                    job,
+                    FileReread | MmapReread | Splice | Copy | Tee(_) | Spread(_)
+                )
+            }),
+            target: needed_by(|job| matches!(job, Splice | Copy)),
         }
     }
 
@@ -297,19 +300,6 @@ impl<'a> Site<'a> {
                     member(sends, one, source, false),
                 ]
             }
-            How::Fanout(job, outputs) => {
-                let mut source = vec![duplicate(&self.source)?];
-                let mut drains = Vec::new();
-                for _ in 0..outputs {
-                    let (to, from) = stream::connect(super::column::Link::Pipe)?;
-                    source.push(to);
-                    drains.push(from);
-                }
-                vec![
-                    member(Job::Drain, other, drains, true),
-                    member(job, one, source, false),
-                ]
-            }
             How::Rung(_) => Vec::new(),
         };
         crew::run(
@@ -322,7 +312,9 @@ impl<'a> Site<'a> {
     /// What a job that works alone needs.
     fn alone(&self, job: Job) -> Result<Vec<OwnedFd>> {
         Ok(match job {
-            Job::FileReread | Job::MmapReread => vec![duplicate(&self.source)?],
+            Job::FileReread | Job::MmapReread | Job::Tee(_) | Job::Spread(_) => {
+                vec![duplicate(&self.source)?]
+            }
             Job::Splice | Job::Copy => vec![duplicate(&self.source)?, duplicate(&self.target)?],
             _ => Vec::new(),
         })

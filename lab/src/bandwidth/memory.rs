@@ -103,6 +103,11 @@ pub(super) struct BufferSize {
     pub doubt: Option<String>,
 }
 
+/// Larger than this many times the last-level cache: with twice, a third of each pass of 64 MiB still came from a cache
+/// of 32 MiB that does not evict strictly in order (27 GB/s against 17 GB/s from 256 MiB on).
+const CACHES: u64 = 8;
+/// Bounds of a buffer, so that small machines can hold it and unknown caches are left behind.
+const BUFFER: std::ops::RangeInclusive<u64> = 64 << 20..=512 << 20;
 /// Buffers and files that exist at once, at most: two files here, two buffers in a process.
 const AT_ONCE: u64 = 4;
 /// All of them together take at most this part of the memory that is available.
@@ -113,7 +118,7 @@ const LEAST: u64 = 1 << 20;
 /// Larger than the last-level cache, as far as memory allows.
 pub(super) fn buffer_size(machine: &Machine) -> BufferSize {
     sized(
-        crate::memory::buffer(machine),
+        (CACHES * crate::memory::last_level_cache(machine)).clamp(*BUFFER.start(), *BUFFER.end()),
         available(
             &std::fs::read_to_string("/proc/meminfo").unwrap_or_default(),
             cgroup_limit(),

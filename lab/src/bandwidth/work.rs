@@ -42,12 +42,10 @@ pub enum Job {
     Splice,
     /// From the first descriptor, a file, to the second through a buffer, by read and write.
     Copy,
-    /// From the first descriptor, a file, to all others, which are pipes, by splice and tee.
-    Tee,
-    /// From the first descriptor, a file, to all others, by read and write.
-    Spread,
-    /// Drops what comes out of all these pipes.
-    Drain,
+    /// From the file to so many pipes of its own, by splice and tee.
+    Tee(usize),
+    /// From the file to so many pipes of its own, by read and write.
+    Spread(usize),
 }
 
 /// What a process has to do.
@@ -157,9 +155,8 @@ fn work(order: &Order, descriptors: Vec<OwnedFd>, socket: &UnixStream) -> Result
         Job::MemWrite => memory::write(bytes, time, &mut ready),
         Job::Splice => conduit::splice(two(descriptors)?, time, &mut ready),
         Job::Copy => conduit::copy(two(descriptors)?, time, &mut ready),
-        Job::Tee => conduit::tee(descriptors, time, &mut ready),
-        Job::Spread => conduit::spread(descriptors, time, &mut ready),
-        Job::Drain => conduit::drain(&descriptors, time, &mut ready),
+        Job::Tee(outputs) => conduit::tee(one(descriptors)?, outputs, time, &mut ready),
+        Job::Spread(outputs) => conduit::spread(one(descriptors)?, outputs, time, &mut ready),
     }
 }
 
