@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fullbore::{Error, Result};
-use fullbore_lab::bandwidth::column::columns;
+use fullbore_lab::bandwidth::column::{Column, columns};
 use fullbore_lab::bandwidth::measure::{Event, Options, measure};
 use fullbore_lab::bandwidth::result::Run;
 use fullbore_lab::machine::Machine;
@@ -29,11 +29,15 @@ use crate::saved::Place;
 #[command(after_help = "Examples:\n  \
     fullbore bandwidth\n  \
     fullbore bandwidth --conduits\n  \
+    fullbore bandwidth --columns pipe,af-unix,tcp --seconds 1\n  \
     fullbore bandwidth --rounds 15 --json --no-save > bandwidth.json")]
 pub struct BandwidthArgs {
     /// Measure conduits instead: file → pipe → file or socket, and tee, by reference and by copying
     #[arg(long)]
     pub conduits: bool,
+    /// Only these columns, by id, separated by commas; round trips have the ids of what they go through
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    pub columns: Vec<String>,
     /// Rounds; each measures every column once, in an order of its own
     #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
@@ -69,9 +73,9 @@ const BUDGET_S: f64 = 45.0;
 const WIDTH: usize = 100;
 
 pub fn run(args: &BandwidthArgs) -> Outcome {
+    let columns = chosen(args).map_err(Failure::Usage)?;
     let machine = Machine::detect();
     let cpus = cpus(args.cpus, &machine)?;
-    let columns = columns(args.conduits);
     let rounds = args.rounds as usize;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
@@ -110,6 +114,26 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
         return Err(Failure::Interrupted);
     }
     Ok(())
+}
+
+fn chosen(args: &BandwidthArgs) -> Result<Vec<Column>> {
+    let mut columns = columns(args.conduits);
+    if args.columns.is_empty() {
+        return Ok(columns);
+    }
+    let exists = |id: &String| columns.iter().any(|c| c.id == *id);
+    if let Some(unknown) = args.columns.iter().find(|id| !exists(id)) {
+        let mut known: Vec<_> = columns.iter().map(|c| c.id).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(Error::new(
+            format!("--columns {unknown}"),
+            "there is no such column in this table",
+            format!("use some of {}", known.join(",")),
+        ));
+    }
+    columns.retain(|c| args.columns.iter().any(|id| *id == c.id));
+    Ok(columns)
 }
 
 /// Columns of the terminal; a file or pipe gets the whole table.

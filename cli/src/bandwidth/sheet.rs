@@ -27,21 +27,32 @@ pub struct Row {
 impl Sheet {
     /// Draws it within so many characters, if it can be.
     pub fn draw(&self, width: usize) -> String {
-        let (upright, needs) = self.upright();
-        if needs <= width {
-            upright
-        } else {
-            self.on_its_side()
+        let unbroken = self.upright(false);
+        let fits = |text: &String| widest_line(text) <= width;
+        if fits(&unbroken) {
+            return unbroken;
         }
+        let broken = self.upright(true);
+        if fits(&broken) {
+            return broken;
+        }
+        let on_its_side = self.on_its_side();
+        [on_its_side, broken]
+            .into_iter()
+            .min_by_key(widest_line)
+            .unwrap_or_default()
     }
 
-    fn upright(&self) -> (String, usize) {
+    fn upright(&self, broken: bool) -> String {
         let labels = self.rows.iter().map(|r| r.label).chain([self.corner]);
         let label = labels.map(wide).max().unwrap_or(0);
         let heads: Vec<_> = self
             .titles
             .iter()
-            .map(|t| t.split_once(' ').unwrap_or((t, "")))
+            .map(|t| match t.split_once(' ') {
+                Some(parts) if broken => parts,
+                _ => ("", t.as_str()),
+            })
             .collect();
         let widths: Vec<_> = heads
             .iter()
@@ -49,7 +60,8 @@ impl Sheet {
             .map(|(i, (above, below))| {
                 let cells = self.rows.iter().map(|r| wide(&r.cells[i]));
                 let widest = cells.chain([wide(above), wide(below)]).max();
-                widest.unwrap_or(0) + 1
+                // Without a line break titles run into each other unless they are well apart.
+                widest.unwrap_or(0) + if broken { 1 } else { 2 }
             })
             .collect();
         let mut out = String::new();
@@ -60,19 +72,20 @@ impl Sheet {
             }
             let _ = writeln!(out, "{style}{}{style:#}", text.trim_end());
         };
-        let above = heads.iter().map(|h| h.0).collect();
-        let below: Vec<_> = heads.iter().map(|h| h.1).collect();
-        if below.iter().all(|b| b.is_empty()) {
-            line(&mut out, self.corner, above, HEAD);
-        } else {
-            line(&mut out, "", above, HEAD);
-            line(&mut out, self.corner, below, HEAD);
+        if heads.iter().any(|h| !h.0.is_empty()) {
+            line(&mut out, "", heads.iter().map(|h| h.0).collect(), HEAD);
         }
+        line(
+            &mut out,
+            self.corner,
+            heads.iter().map(|h| h.1).collect(),
+            HEAD,
+        );
         for row in &self.rows {
             let cells = row.cells.iter().map(String::as_str).collect();
             line(&mut out, row.label, cells, row.style);
         }
-        (out, label + widths.iter().sum::<usize>())
+        out
     }
 
     fn on_its_side(&self) -> String {
@@ -103,6 +116,11 @@ impl Sheet {
         }
         out
     }
+}
+
+fn widest_line(text: &String) -> usize {
+    let plain = anstream::adapter::strip_str(text).to_string();
+    plain.lines().map(wide).max().unwrap_or(0)
 }
 
 fn wide(text: &str) -> usize {
@@ -137,21 +155,53 @@ mod tests {
         }
     }
 
+    #[track_caller]
+    fn assert_drawn(width: usize, lines: [&str; 4]) {
+        let plain = anstream::adapter::strip_str(&sheet().draw(width)).to_string();
+        let drawn: Vec<_> = plain.lines().filter(|l| !l.is_empty()).collect();
+        assert_eq!(drawn, lines);
+    }
+
     #[test]
-    fn with_room_titles_stand_above_and_break_at_their_blank() {
+    fn with_room_titles_stand_above() {
         let plain = anstream::adapter::strip_str(&sheet().draw(100)).to_string();
+        let drawn: Vec<_> = plain.lines().collect();
         assert_eq!(
-            plain,
-            "      Pipe   File fat\nMB/s       reread\n2005   738   1110\ntoday    3      4   5\n"
+            drawn,
+            [
+                "MB/s   Pipe  File reread  fat",
+                "2005    738         1110",
+                "today     3            4    5",
+            ]
+        );
+    }
+
+    #[test]
+    fn with_less_room_they_are_broken() {
+        assert_drawn(
+            24,
+            [
+                "            File",
+                "MB/s  Pipe reread fat",
+                "2005   738   1110",
+                "today    3      4   5",
+            ],
         );
     }
 
     #[test]
     fn without_room_it_lies_on_its_side() {
-        let plain = anstream::adapter::strip_str(&sheet().draw(10)).to_string();
-        assert_eq!(
-            plain,
-            "MB/s         2005  today\nPipe          738      3\nFile reread  1110      4\nfat                    5\n"
+        let mut tall = sheet();
+        for _ in 0..9 {
+            tall.titles.push("more".into());
+            for row in &mut tall.rows {
+                row.cells.push("9".into());
+            }
+        }
+        let plain = anstream::adapter::strip_str(&tall.draw(40)).to_string();
+        assert!(
+            plain.starts_with("MB/s         2005  today\nPipe          738      3\nFile reread  1110      4\nfat                    5\nmore "),
+            "{plain}"
         );
     }
 }

@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use fullbore::size::Size;
+use fullbore_lab::bandwidth::column::Group;
 use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
+use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::run::State;
 
 use super::sheet::{Row, Sheet};
@@ -16,12 +18,15 @@ const TODAY: Style = Style::new().bold();
 const SCALE: Style = Style::new().dimmed();
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
+/// With fewer trials an interval is hardly one, so their number is shown.
+const FEW: usize = 5;
+
 /// Draws a run within so many characters a line, with ANSI styles that the caller may strip.
 pub fn draw(run: &Run, width: usize) -> String {
     let mut out = headline(run) + "\n\n";
-    let columns: Vec<_> = run.columns.iter().map(Some).collect();
-    let latencies: Vec<_> = run.latencies.iter().map(Some).collect();
-    tables(&mut out, run, &columns, &latencies, width, true);
+    let columns: Vec<_> = run.columns.iter().collect();
+    let latencies: Vec<_> = run.latencies.iter().collect();
+    tables(&mut out, &columns, &latencies, run.row_2005.as_ref(), width);
     out += &footnote(run);
     for state in apart(run) {
         let _ = writeln!(
@@ -29,101 +34,101 @@ pub fn draw(run: &Run, width: usize) -> String {
             "\n{SCALE}Apart, never pooled with the above: {}{SCALE:#}",
             told(state)
         );
-        let of_state = |c: &'_ &ColumnResult| c.state == Some(state);
-        let columns: Vec<_> = run
-            .columns
-            .iter()
-            .map(|c| c.apart.iter().find(of_state))
-            .collect();
-        let of_state = |l: &'_ &LatencyResult| l.state == Some(state);
-        let latencies: Vec<_> = run
-            .latencies
-            .iter()
-            .map(|l| l.apart.iter().find(of_state))
-            .collect();
-        tables(&mut out, run, &columns, &latencies, width, false);
+        let columns = run.columns.iter().flat_map(|c| &c.apart);
+        let columns: Vec<_> = columns.filter(|c| c.state == Some(state)).collect();
+        let latencies = run.latencies.iter().flat_map(|l| &l.apart);
+        let latencies: Vec<_> = latencies.filter(|l| l.state == Some(state)).collect();
+        tables(&mut out, &columns, &latencies, None, width);
     }
     warnings(&mut out, run);
     out
 }
 
-/// The tables of one state; what was not measured in it is absent.
+/// The tables of one state.
 fn tables(
     out: &mut String,
-    run: &Run,
-    columns: &[Option<&ColumnResult>],
-    latencies: &[Option<&LatencyResult>],
+    columns: &[&ColumnResult],
+    latencies: &[&LatencyResult],
+    row_2005: Option<&Row2005>,
     width: usize,
-    with_2005: bool,
 ) {
-    if columns.iter().any(Option::is_some) {
-        let sheet = match run.columns.iter().all(|c| c.copies.is_some()) {
-            true => conduits(run, columns),
-            false => bandwidth(run, columns, with_2005),
+    if !columns.is_empty() {
+        let sheet = match columns.iter().all(|c| c.group == Group::Conduit) {
+            true => conduits(columns),
+            false => bandwidth(columns, row_2005),
         };
         *out += &sheet.draw(width);
     }
-    if latencies.iter().any(Option::is_some) {
-        *out += "\n";
-        *out += &round_trips(run, latencies).draw(width);
+    if !latencies.is_empty() {
+        *out += if columns.is_empty() { "" } else { "\n" };
+        *out += &round_trips(latencies).draw(width);
     }
 }
 
-fn bandwidth(run: &Run, columns: &[Option<&ColumnResult>], with_2005: bool) -> Sheet {
+fn bandwidth(columns: &[&ColumnResult], row_2005: Option<&Row2005>) -> Sheet {
     let mut rows = Vec::new();
-    if let Some(row) = run.row_2005.as_ref().filter(|_| with_2005) {
-        let figures = |figures: &[f64]| {
-            let of = |id: &String| row.columns.iter().position(|c| c == id);
-            let cell = |c: &ColumnResult| of(&c.id).and_then(|i| figures.get(i));
-            run.columns
-                .iter()
-                .map(|c| cell(c).map_or(String::new(), |v| short(*v)))
-                .collect()
+    if let Some(row) = row_2005 {
+        let cells = |figures: &[f64]| {
+            let figure = |c: &&ColumnResult| {
+                let at = row.columns.iter().position(|id| *id == c.id)?;
+                figures.get(at).copied().map(short)
+            };
+            let texts = columns.iter().map(|c| figure(c).unwrap_or_default());
+            texts.collect()
         };
-        for (label, all) in [
+        for (label, figures) in [
             ("2005, 1 page", &row.before),
             ("2005, 16 pages", &row.after),
         ] {
             rows.push(Row {
                 label,
                 style: SCALE,
-                cells: figures(all),
+                cells: cells(figures),
             });
         }
     }
-    rows.extend(rates("today", columns));
+    let columns: Vec<_> = columns.iter().copied().map(Some).collect();
+    rows.extend(rates("today", &columns));
     Sheet {
         corner: "MB/s",
-        titles: run.columns.iter().map(|c| c.title.clone()).collect(),
+        titles: columns.iter().flatten().map(|c| c.title.clone()).collect(),
         rows,
     }
 }
 
-/// Rate, interval, and the rate in GiB/s.
+/// Rate, interval, and the rate in GiB/s. A column that is absent has empty cells, one without a figure dashes.
 fn rates(label: &'static str, columns: &[Option<&ColumnResult>]) -> Vec<Row> {
-    let row = |label, style, cell: &dyn Fn(&ColumnResult) -> Option<f64>| Row {
+    let row = |label, style, value: fn(&ColumnResult) -> Option<f64>| Row {
         label,
         style,
         cells: columns
             .iter()
-            .map(|column| match column {
-                None => String::new(),
-                Some(c) => cell(c).map_or("–".into(), short),
-            })
+            .map(|column| column.map_or(String::new(), |c| cell(value(c))))
             .collect(),
     };
-    vec![
-        row(label, TODAY, &|c| Some(c.mb_per_s?.median)),
-        row("  95 % from", PLAIN, &|c| Some(c.mb_per_s?.ci95[0])),
-        row("  95 % to", PLAIN, &|c| Some(c.mb_per_s?.ci95[1])),
-        row("  GiB/s", PLAIN, &|c| Some(c.gib_per_s?.median)),
-    ]
+    let mut rows = vec![
+        row(label, TODAY, |c| Some(c.mb_per_s?.median)),
+        row("  95 % from", PLAIN, |c| Some(c.mb_per_s?.ci95[0])),
+        row("  95 % to", PLAIN, |c| Some(c.mb_per_s?.ci95[1])),
+        row("  GiB/s", PLAIN, |c| Some(c.gib_per_s?.median)),
+    ];
+    if columns.iter().flatten().any(|c| c.samples.len() < FEW) {
+        rows.push(row("  trials", PLAIN, |c| Some(c.samples.len() as f64)));
+    }
+    rows
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or("–".into(), |v| match v.fract() {
+        0.0 => v.to_string(),
+        _ => short(v),
+    })
 }
 
 /// One column per purpose, its two ways one above the other.
-fn conduits(run: &Run, columns: &[Option<&ColumnResult>]) -> Sheet {
+fn conduits(columns: &[&ColumnResult]) -> Sheet {
     let mut titles: Vec<String> = Vec::new();
-    for column in &run.columns {
+    for column in columns {
         if !titles.contains(&column.title) {
             titles.push(column.title.clone());
         }
@@ -133,23 +138,24 @@ fn conduits(run: &Run, columns: &[Option<&ColumnResult>]) -> Sheet {
         let is_it = |c: &ColumnResult, title: &String| c.title == *title && c.id.ends_with(suffix);
         let of_way: Vec<_> = titles
             .iter()
-            .map(|t| columns.iter().copied().flatten().find(|c| is_it(c, t)))
+            .map(|t| columns.iter().copied().find(|c| is_it(c, t)))
             .collect();
+        if of_way.iter().all(Option::is_none) {
+            continue;
+        }
         rows.extend(rates(label, &of_way));
-        let cells = |cell: &dyn Fn(&ColumnResult) -> Option<String>| {
-            let text = |c: &Option<&ColumnResult>| c.and_then(cell).unwrap_or_default();
-            of_way.iter().map(text).collect()
+        let row = |label, text: fn(&ColumnResult) -> Option<String>| Row {
+            label,
+            style: PLAIN,
+            cells: of_way
+                .iter()
+                .map(|c| c.and_then(text).unwrap_or_default())
+                .collect(),
         };
-        rows.push(Row {
-            label: "  CPU s/GiB",
-            style: PLAIN,
-            cells: cells(&|c| Some(format!("{:.3}", c.cpu_s_per_gib?))),
-        });
-        rows.push(Row {
-            label: "  copies",
-            style: PLAIN,
-            cells: cells(&|c| Some(c.copies?.to_string())),
-        });
+        rows.push(row("  CPU s/GiB", |c| {
+            Some(format!("{:.3}", c.cpu_s_per_gib?))
+        }));
+        rows.push(row("  copies", |c| Some(c.copies?.to_string())));
     }
     Sheet {
         corner: "MB/s",
@@ -158,27 +164,25 @@ fn conduits(run: &Run, columns: &[Option<&ColumnResult>]) -> Sheet {
     }
 }
 
-fn round_trips(run: &Run, latencies: &[Option<&LatencyResult>]) -> Sheet {
-    let row = |label, style, cell: &dyn Fn(&LatencyResult) -> Option<f64>| Row {
+fn round_trips(latencies: &[&LatencyResult]) -> Sheet {
+    let row = |label, style, value: fn(&LatencyResult) -> Option<f64>| Row {
         label,
         style,
-        cells: latencies
-            .iter()
-            .map(|latency| match latency {
-                None => String::new(),
-                Some(l) => cell(l).map_or("–".into(), short),
-            })
-            .collect(),
+        cells: latencies.iter().map(|l| cell(value(l))).collect(),
     };
+    let mut rows = vec![
+        row("median", TODAY, |l| Some(l.us?.median)),
+        row("  95 % from", PLAIN, |l| Some(l.us?.ci95[0])),
+        row("  95 % to", PLAIN, |l| Some(l.us?.ci95[1])),
+        row("99th percentile", PLAIN, |l| Some(l.us?.p99)),
+    ];
+    if latencies.iter().any(|l| l.samples.len() < FEW) {
+        rows.push(row("  trials", PLAIN, |l| Some(l.samples.len() as f64)));
+    }
     Sheet {
         corner: "µs, 1 byte there and back",
-        titles: run.latencies.iter().map(|l| l.title.clone()).collect(),
-        rows: vec![
-            row("median", TODAY, &|l| Some(l.us?.median)),
-            row("  95 % from", PLAIN, &|l| Some(l.us?.ci95[0])),
-            row("  95 % to", PLAIN, &|l| Some(l.us?.ci95[1])),
-            row("99th percentile", PLAIN, &|l| Some(l.us?.p99)),
-        ],
+        titles: latencies.iter().map(|l| l.title.clone()).collect(),
+        rows,
     }
 }
 
