@@ -101,7 +101,7 @@ fn json_has_every_column_asked_for_its_round_trips_and_the_row_of_2005() {
         assert!(column.refused.is_none(), "{column:?}");
         let (mb, gib) = (column.mb_per_s.unwrap(), column.gib_per_s.unwrap());
         assert!(gib.median > 0.0);
-        assert!((mb.median / gib.median - 1073.741_824).abs() < 1e-6);
+        assert!((mb.median / gib.median - 1_073.741_824).abs() < 1e-6);
         assert_eq!(column.samples.len(), 1);
         assert_eq!(column.samples[0].gib_per_s, gib.median);
         assert!(column.cpu_s_per_gib.is_some_and(|s| s > 0.0));

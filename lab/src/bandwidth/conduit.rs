@@ -183,7 +183,7 @@ fn from_the_beginning(
         0 => {
             rewind(from)?;
             match rewind(to) {
-                Err(e) if e.kind() != io::ErrorKind::NotSeekable => return Err(e),
+                Err(e) if e.kind() != io::ErrorKind::NotSeekable => Err(e),
                 _ => take(),
             }
         }

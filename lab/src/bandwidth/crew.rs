@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fullbore::{Error, Result};
 
-use super::work::{Answer, Order, Report};
+use super::work::{Answer, NOTHING, Order, Report};
 use crate::wire;
 
 /// What one process gets.
@@ -54,13 +54,12 @@ pub(super) fn run(program: &Path, argument: &OsStr, members: Vec<Member>) -> Res
             Err(e) => reasons.push(e),
         }
     }
-    let own = reasons
-        .iter()
-        .position(|e| !e.to_string().contains("other side"));
-    match reasons.is_empty() {
-        true => Ok(good),
-        false => Err(reasons.swap_remove(own.unwrap_or(0))),
+    if reasons.is_empty() {
+        return Ok(good);
     }
+    let own = |e: &Error| !e.to_string().starts_with(NOTHING);
+    let first = reasons.iter().position(own).unwrap_or(0);
+    Err(reasons.swap_remove(first))
 }
 
 /// A process, killed when dropped.

@@ -103,8 +103,8 @@ pub(super) struct BufferSize {
     pub doubt: Option<String>,
 }
 
-/// Larger than this many times the last-level cache: with twice, a third of each pass of 64 MiB still came from a cache
-/// of 32 MiB that does not evict strictly in order (27 GB/s against 17 GB/s from 256 MiB on).
+/// Larger than this many times the last-level cache: a cache that does not evict strictly in order still serves a good
+/// part of each pass over twice its size.
 const CACHES: u64 = 8;
 /// Bounds of a buffer, so that small machines can hold it and unknown caches are left behind.
 const BUFFER: std::ops::RangeInclusive<u64> = 64 << 20..=512 << 20;

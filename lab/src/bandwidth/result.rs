@@ -419,7 +419,7 @@ mod tests {
             (Some(State::Far), 6)
         );
         assert_eq!(results[0].gib_per_s.unwrap().median, 1.0);
-        assert!((results[0].mb_per_s.unwrap().median - 1073.741_824).abs() < 1e-9);
+        assert!((results[0].mb_per_s.unwrap().median - 1_073.741_824).abs() < 1e-9);
         assert_eq!(results[0].apart[0].gib_per_s.unwrap().median, 4.0);
         assert!(results[3].apart.is_empty());
         let trips = latencies(&columns, &measured);

@@ -179,6 +179,9 @@ fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
     })
 }
 
+/// What a process says whose partner is gone: the partner's own message explains it.
+pub(super) const NOTHING: &str = "a trial measured nothing";
+
 /// The clock is read once per so many bytes: at 100 GiB/s every 10 µs, at 1 GiB/s every millisecond.
 const BYTES_PER_LOOK: u64 = 1 << 20;
 
@@ -211,7 +214,7 @@ pub(super) fn timed(time: Time, mut step: impl FnMut() -> io::Result<usize>) -> 
     match (start, measured) {
         (Some(mark), None) => Ok(mark.report(bytes)),
         _ => Err(Error::new(
-            "a trial measured nothing",
+            NOTHING,
             "the other side ended before its time",
             "look at its own message",
         )),
