@@ -6,7 +6,6 @@ mod table;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,11 +16,10 @@ use fullbore_lab::bandwidth::measure::{Event, Options, measure};
 use fullbore_lab::bandwidth::result::Run;
 use fullbore_lab::machine::Machine;
 use fullbore_lab::plan::seconds_per_trial;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Color, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::ladder::{cpus, print, print_json, this_program};
+use crate::measuring;
 use crate::saved::Place;
 
 /// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
@@ -75,7 +73,7 @@ const WIDTH: usize = 100;
 pub fn run(args: &BandwidthArgs) -> Outcome {
     let columns = chosen(args).map_err(Failure::Usage)?;
     let machine = Machine::detect();
-    let cpus = cpus(args.cpus, &machine)?;
+    let cpus = measuring::cpus(args.cpus, &machine)?;
     let rounds = args.rounds as usize;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
@@ -88,24 +86,23 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
         cpus,
         seed: args.seed.unwrap_or(now.as_nanos() as u64),
         label: args.label.clone(),
-        program: this_program()?,
+        program: measuring::this_program()?,
         side: "bandwidth-side",
         pair_side: "pair-side",
     };
-    let place = match (&args.out, args.no_save) {
-        (Some(file), _) => Some(Place::file(file)?),
-        (None, true) => None,
-        (None, false) => Some(Place::new_in_state(now.as_secs(), "bandwidth")?),
-    };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+    let place = measuring::place(
+        args.out.as_deref(),
+        args.no_save,
+        now.as_secs(),
+        "bandwidth",
+    )?;
+    let interrupted = measuring::interruptible()?;
 
     let run = measure_and_save(&options, machine, place.as_ref(), &interrupted)?;
     if args.json {
-        print_json(&run)?;
+        measuring::print_json(&run)?;
     } else {
-        print(&table::draw(&run, width()), args.color)?;
+        measuring::print(&table::draw(&run, width()), args.color)?;
         if let Some(place) = &place {
             complain(&format!("saved in {}", place.json().display()));
         }
@@ -151,13 +148,7 @@ fn measure_and_save(
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Run> {
-    // Drawn between trials only, so that it never disturbs one.
-    let bar = ProgressBar::new((options.columns.len() * options.rounds) as u64);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos}/{len} trials, {eta} left  {msg}")
-    {
-        bar.set_style(style);
-    }
+    let bar = measuring::progress_bar(options.columns.len() * options.rounds, "trials");
     let mut not_saved = None;
     let run = measure(options, machine, |event| {
         match event {

@@ -3,21 +3,20 @@
 //! The conversation, each message one line of JSON: [`Order`] (with the shared memory as a descriptor) → `ready` →
 //! `go` → [`SideReport`]. A side that fails answers with `failed` instead and ends.
 
-use std::io::{BufRead, BufReader, IoSliceMut, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fullbore::{Error, Result};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::reader::Reader;
 use crate::side::{Counters, Path, Watch};
 use crate::sys::{self, Shared, SharedMemory, Usage};
+use crate::wire;
 use crate::writer::Writer;
 
 /// Which side a process is.
@@ -141,22 +140,10 @@ fn say(mut socket: &UnixStream, answer: &Answer) -> std::io::Result<()> {
     socket.write_all(line.as_bytes())
 }
 
-/// Reads the order, byte for byte up to its end of line, and the descriptor that comes with its first byte.
+/// Reads the order, and the descriptor that comes with it.
 fn receive_order(socket: &UnixStream) -> std::io::Result<(Order, SharedMemory)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut first = [0];
-    let mut slices = [IoSliceMut::new(&mut first)];
-    rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let mut memory: Option<OwnedFd> = None;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            memory = memory.or(descriptors.last());
-        }
-    }
-    let memory = memory.ok_or(std::io::ErrorKind::InvalidData)?;
-    let mut line = String::from_utf8_lossy(&first).into_owned();
-    BufReader::new(socket).read_line(&mut line)?;
+    let (line, mut descriptors) = wire::receive(socket)?;
+    let memory = descriptors.pop().ok_or(std::io::ErrorKind::InvalidData)?;
     Ok((serde_json::from_str(&line)?, SharedMemory::open(memory)?))
 }
 
@@ -377,17 +364,7 @@ pub(crate) fn send_order(
     order: &Order,
     shared: &SharedMemory,
 ) -> std::io::Result<()> {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    let mut line = serde_json::to_string(order)?;
-    line.push('\n');
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let line = serde_json::to_string(order)?;
     let memory = shared.descriptor();
-    let descriptors = [memory.as_fd()];
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(std::io::ErrorKind::OutOfMemory.into());
-    }
-    let slices = [std::io::IoSlice::new(line.as_bytes())];
-    let sent = rustix::net::sendmsg(socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
-    (&*socket).write_all(&line.as_bytes()[sent..])
+    wire::send(socket, &line, &[memory.as_fd()])
 }

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -26,7 +27,9 @@ pub(crate) fn send(
     }
     let line = format!("{line}\n");
     let slices = [IoSlice::new(line.as_bytes())];
-    let sent = rustix::net::sendmsg(socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+    let sent = retry_on_intr(|| {
+        rustix::net::sendmsg(socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)
+    })?;
     socket.write_all(&line.as_bytes()[sent..])
 }
 
@@ -36,8 +39,9 @@ pub(crate) fn receive(socket: &UnixStream) -> io::Result<(String, Vec<OwnedFd>)>
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut first = [0];
     let mut slices = [IoSliceMut::new(&mut first)];
-    let received =
-        rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let received = retry_on_intr(|| {
+        rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
     if received.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -28,7 +28,7 @@ impl Sheet {
     /// Draws it within so many characters, if it can be.
     pub fn draw(&self, width: usize) -> String {
         let unbroken = self.upright(false);
-        let fits = |text: &String| widest_line(text) <= width;
+        let fits = |text: &str| widest_line(text) <= width;
         if fits(&unbroken) {
             return unbroken;
         }
@@ -39,7 +39,7 @@ impl Sheet {
         let on_its_side = self.on_its_side();
         [on_its_side, broken]
             .into_iter()
-            .min_by_key(widest_line)
+            .min_by_key(|text| widest_line(text))
             .unwrap_or_default()
     }
 
@@ -118,7 +118,7 @@ impl Sheet {
     }
 }
 
-fn widest_line(text: &String) -> usize {
+fn widest_line(text: &str) -> usize {
     let plain = anstream::adapter::strip_str(text).to_string();
     plain.lines().map(wide).max().unwrap_or(0)
 }

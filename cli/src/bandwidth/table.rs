@@ -11,7 +11,7 @@ use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::run::State;
 
 use super::sheet::{Row, Sheet};
-use crate::table::{short, told};
+use crate::table::{machine, short, told};
 
 const PLAIN: Style = Style::new();
 const TODAY: Style = Style::new().bold();
@@ -187,10 +187,8 @@ fn round_trips(latencies: &[&LatencyResult]) -> Sheet {
 }
 
 fn headline(run: &Run) -> String {
-    let (machine, method) = (&run.machine, &run.method);
+    let method = &run.method;
     let [sender, receiver] = method.cpus;
-    let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
-    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
     let travel = |c: &ColumnResult| {
         let sample = c
             .samples
@@ -216,7 +214,8 @@ fn headline(run: &Run) -> String {
         .as_ref()
         .map_or(String::new(), |fs| format!(", files on {fs}, cached"));
     format!(
-        "{cpu}, Linux {kernel}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
+        "{}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
+        machine(&run.machine),
         method.rounds_done,
         method.rounds,
         method.seconds,

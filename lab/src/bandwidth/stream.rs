@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use fullbore::pages::{PageKind, Pages, Request};
 use fullbore::{Error, Result, sys};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
@@ -83,7 +84,8 @@ fn tcp() -> io::Result<(OwnedFd, OwnedFd)> {
     let ours = SocketAddr::try_from(rustix::net::getsockname(&client)?)?;
     // Anyone on this machine may connect to the port: take our own connection only.
     loop {
-        let (server, peer) = rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC)?;
+        let accept = || rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC);
+        let (server, peer) = retry_on_intr(accept)?;
         match peer.map(SocketAddr::try_from) {
             Some(Ok(peer)) if peer == ours => return Ok((client, server)),
             _ => {}
