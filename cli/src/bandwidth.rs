@@ -39,7 +39,7 @@ pub struct BandwidthArgs {
     /// Rounds; each measures every column once, in an order of its own
     #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
-    /// Seconds of each trial [default: as many as fit in 45 s altogether]
+    /// Seconds of each trial [default: as many as fit in 40 s altogether]
     #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
     pub seconds: Option<f64>,
     /// CPUs of sender and receiver; what works alone runs on the first [default: two that share a cache]
@@ -66,7 +66,7 @@ pub struct BandwidthArgs {
 }
 
 /// The default run takes about so many seconds.
-const BUDGET_S: f64 = 45.0;
+const BUDGET_S: f64 = 40.0;
 /// Columns a table may have where standard output is no terminal.
 const WIDTH: usize = 100;
 

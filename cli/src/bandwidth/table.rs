@@ -76,10 +76,7 @@ fn bandwidth(columns: &[&ColumnResult], row_2005: Option<&Row2005>) -> Sheet {
             let texts = columns.iter().map(|c| figure(c).unwrap_or_default());
             texts.collect()
         };
-        for (label, figures) in [
-            ("2005, 1 page", &row.before),
-            ("2005, 16 pages", &row.after),
-        ] {
+        for (label, figures) in [("2005, 1 page", &row.before), ("  16 pages", &row.after)] {
             rows.push(Row {
                 label,
                 style: SCALE,

@@ -37,7 +37,7 @@ pub struct Column {
     pub what: &'static str,
     /// Its table.
     pub group: Group,
-    /// How often a byte is copied on its way, where that is the point.
+    /// How often a byte is copied on its way, where that is the point; by reference as Linux does it from 6.5 on.
     pub copies: Option<u32>,
     /// Whether a CPU touches the data at the end; where it does not, the rate is one of references.
     pub touches_data: bool,

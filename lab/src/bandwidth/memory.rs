@@ -158,11 +158,21 @@ fn available(meminfo: &str, cgroup: Option<u64>) -> Option<u64> {
 fn cgroup_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|l| l.strip_prefix("0::/"))?;
-    let number = |name| -> Option<u64> {
-        let file = format!("/sys/fs/cgroup/{path}/{name}");
-        std::fs::read_to_string(file).ok()?.trim().parse().ok()
-    };
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+    let text = |name| std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}")).ok();
+    left_in_cgroup(
+        &text("memory.max")?,
+        &text("memory.current")?,
+        &text("memory.stat").unwrap_or_default(),
+    )
+}
+
+/// The limit less what is in use and cannot be dropped, as cached files can.
+fn left_in_cgroup(max: &str, current: &str, stat: &str) -> Option<u64> {
+    let max: u64 = max.trim().parse().ok()?; // `max` is no limit
+    let current: u64 = current.trim().parse().ok()?;
+    let cached = stat.lines().find_map(|l| l.strip_prefix("inactive_file "));
+    let cached = cached.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
+    Some(max.saturating_sub(current.saturating_sub(cached)))
 }
 
 #[cfg(test)]
@@ -209,6 +219,15 @@ mod tests {
         assert_eq!(available(meminfo, None), Some(2 << 20));
         assert_eq!(available(meminfo, Some(1 << 20)), Some(1 << 20));
         assert_eq!(available("", None), None);
+    }
+
+    #[test]
+    fn cached_files_do_not_count_against_the_limit_of_a_cgroup() {
+        assert_eq!(left_in_cgroup("max\n", "5\n", ""), None);
+        assert_eq!(left_in_cgroup("100\n", "70\n", ""), Some(30));
+        let stat = "anon 20\ninactive_file 40\nactive_file 10\n";
+        assert_eq!(left_in_cgroup("100\n", "70\n", stat), Some(70));
+        assert_eq!(left_in_cgroup("100", "200", ""), Some(0));
     }
 
     proptest! {
