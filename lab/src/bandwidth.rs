@@ -1,9 +1,9 @@
 //! What this machine moves per second, column by column, as lmbench's table of 2005 has it; and conduits: a pipe as the
 //! buffer between two descriptors, with and without copies.
 //!
-//! The path: [`column`] (what there is to measure, as data) → [`measure`] (shuffled rounds, one trial after the other) →
-//! [`crew`] (the processes of a trial, started together) → [`work`] (what each of them does) → [`result`] (what it all
-//! says, and how it is saved).
+//! The path: [`mod@column`] (what there is to measure, as data) → [`measure`] (shuffled rounds, one trial after the other)
+//! → `crew` (the processes of a trial, started together) → `work` (what each of them does) → `summary` (what it all says)
+//! → [`result`] (how it is saved).
 //!
 //! # Against lmbench
 //!
@@ -29,7 +29,8 @@ pub mod measure;
 mod memory;
 pub mod result;
 mod stream;
-pub mod work;
+mod summary;
+mod work;
 pub mod year_2005;
 
 pub use work::serve;

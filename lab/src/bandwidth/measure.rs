@@ -11,7 +11,8 @@ use fullbore::{Error, Result};
 
 use super::column::{Column, How};
 use super::crew::{self, Member};
-use super::result::{self, LatencySample, Measured, Method, Run, SCHEMA, Sample};
+use super::result::{LatencySample, Method, Run, SCHEMA, Sample};
+use super::summary::{self, Measured};
 use super::work::{Job, Order, Report, Time};
 use super::{MESSAGE, files, memory, stream, year_2005};
 use crate::machine::{self, Machine};
@@ -100,10 +101,10 @@ pub fn measure(
     };
     let mut measured = vec![Measured::default(); columns.len()];
     let sum_up = |run: &mut Run, measured: &[Measured]| {
-        run.columns = result::rates(columns, measured);
-        run.latencies = result::latencies(columns, measured);
+        run.columns = summary::rates(columns, measured);
+        run.latencies = summary::latencies(columns, measured);
         run.warnings = size.doubt.iter().cloned().collect();
-        run.warnings.extend(result::warnings(measured));
+        run.warnings.extend(summary::warnings(measured));
     };
     let mut done = 0;
     let plan = plan::rounds(columns.len(), options.rounds, options.seed);

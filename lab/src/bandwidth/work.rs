@@ -1,6 +1,6 @@
-//! What one process of a trial does: it gets an [`Order`] and descriptors, works, measures itself, and reports.
+//! What one process of a trial does: it gets an `Order` and descriptors, works, measures itself, and reports.
 //!
-//! The conversation, each message one line of JSON: order → `ready` → `go` → [`Report`]; or `failed`, at any point.
+//! The conversation, each message one line of JSON: order → `ready` → `go` → report; or `failed`, at any point.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -98,7 +98,7 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// Serves one trial, as the process that [`super::measure`] starts; the socket is its standard input.
+/// Serves one trial, as the process that [`super::measure::measure`] starts; the socket is its standard input.
 ///
 /// # Errors
 /// The socket broke, which means that the coordinator is gone. Other failures are sent to it.
