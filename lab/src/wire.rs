@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Descriptors that go with one line at most.
-pub(crate) const MOST_DESCRIPTORS: usize = 8;
+const MOST_DESCRIPTORS: usize = 2;
 
 /// Sends a line, its end included, with descriptors at its first byte.
 pub(crate) fn send(
