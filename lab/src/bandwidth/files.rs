@@ -69,6 +69,8 @@ pub(super) fn temporary(bytes: u64) -> Result<File> {
         )
     };
     let mut file = tempfile::tempfile_in(&directory).map_err(refused)?;
+    // In pieces as large as those that are read: what was written in smaller ones lies in smaller folios of the page
+    // cache, and costs up to twice the time to read.
     let chunk = vec![0x5a; MESSAGE];
     let mut left = bytes;
     while left > 0 {
