@@ -181,7 +181,7 @@ mod tests {
         assert_drawn(
             24,
             [
-                "            File",
+                "             File",
                 "MB/s  Pipe reread fat",
                 "2005   738   1110",
                 "today    3      4   5",
