@@ -43,6 +43,7 @@ pub enum Command {
         fullbore write | fullbore read --seconds 2 --json\n  \
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
+    Ring(crate::ring::RingArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

@@ -9,7 +9,9 @@ mod measuring;
 mod pair_output;
 mod profile;
 mod read;
+mod ring;
 mod saved;
+mod shown;
 mod table;
 mod write;
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
+        Command::Ring(args) => ring::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

@@ -3,6 +3,7 @@
 
 mod lend;
 mod proof;
+pub mod scan;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -126,6 +126,12 @@ impl Pipe {
         }
     }
 
+    /// Whether a `write(2)` could append to the page of the slot at this place: only to the last one.
+    #[must_use]
+    pub fn may_be_appended_to(&self, place: usize) -> bool {
+        self.room_in_last_page() > 0 && place == self.place(self.head.wrapping_sub(1))
+    }
+
     fn place(&self, counter: u32) -> usize {
         counter as usize & (self.slots.len() - 1)
     }

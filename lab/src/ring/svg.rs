@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::layout::{Row, rows};
-use super::model::{Pipe, Slot, Which};
+use super::model::{Pipe, Which};
 use super::told::{Told, state};
 
 const WIDTH: usize = 8;
@@ -88,7 +88,7 @@ fn pipe(out: &mut String, y: &mut usize, pipe: &Pipe, name: Option<&str>) {
                     if !mark.is_empty() {
                         text(out, "n m", x + 2, *y - 4, &format!("▾ {mark}"));
                     }
-                    cell(out, x, *y, place, pipe.slots()[place].as_ref());
+                    cell(out, [x, *y], pipe, place);
                 }
                 *y += CELL[1] + 4;
             }
@@ -107,9 +107,9 @@ fn mark(pipe: &Pipe, place: usize) -> &'static str {
     }
 }
 
-fn cell(out: &mut String, x: usize, y: usize, place: usize, slot: Option<&Slot>) {
+fn cell(out: &mut String, [x, y]: [usize; 2], pipe: &Pipe, place: usize) {
     let [width, height] = CELL;
-    if let Some(slot) = slot {
+    if let Some(slot) = &pipe.slots()[place] {
         let inside = width - 8;
         let scale = |bytes: usize| (bytes * inside).div_ceil(slot.room);
         let (from, len) = (scale(slot.offset).min(inside - 1), scale(slot.len).max(1));
@@ -121,7 +121,11 @@ fn cell(out: &mut String, x: usize, y: usize, place: usize, slot: Option<&Slot>)
             left + from,
             len.min(inside - from),
         );
-        let merge = if slot.can_merge { " +" } else { "" };
+        let merge = if pipe.may_be_appended_to(place) {
+            " +"
+        } else {
+            ""
+        };
         text(
             out,
             "n",

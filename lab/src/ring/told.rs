@@ -45,13 +45,14 @@ impl Pipes {
     }
 }
 
-/// How full a pipe is: `3 of 8 slots, 8096 bytes; a write of up to 96 bytes needs no slot`.
+/// How full a pipe is: `2 of 8 slots in use, 5000 of 32768 bytes; 3192 bytes may be merged into the last page`.
 #[must_use]
 pub fn state(pipe: &Pipe) -> String {
     let mut text = format!(
-        "{} of {} in use, {} of {}",
+        "{} of {} slot{} in use, {} of {}",
         pipe.used(),
-        slots(pipe.slots().len()),
+        pipe.slots().len(),
+        if pipe.slots().len() == 1 { "" } else { "s" },
         pipe.bytes(),
         bytes(pipe.capacity()),
     );
@@ -85,13 +86,13 @@ fn sentence(step: Step, outcome: &Outcome, before: &Pipes, after: &Pipes) -> Str
             sum(&outcome.parts),
         ),
         Op::Fat(_) => format!(
-            "{} of {} each, straight from a socket; each takes as little room in the ring as one byte",
+            "{} of {}, straight from a socket; a slot is a slot, whatever it holds",
             slots(outcome.parts.len()),
             Size(super::FAT as u64),
         ),
         Op::Splice(_) => spliced(step.on, &outcome.parts),
         Op::Tee(_) => format!(
-            "{} more for the {} pipe, {}; both pipes refer to the same pages now",
+            "{} of the {} pipe filled, {}; both pipes refer to the same pages now",
             slots(outcome.parts.len()),
             name(step.on.other()),
             sum(&outcome.parts),
@@ -173,7 +174,7 @@ fn spliced(from: Which, parts: &[Part]) -> String {
     if let Some(part) = parts.iter().find(|p| p.what == What::Split) {
         let and = if text.is_empty() { "" } else { "; " };
         text += &format!(
-            "{and}the first {} of the next slot went to a slot of the {to} pipe: page {} is shared now, and both count it",
+            "{and}the first {} of the next slot went to a slot of the {to} pipe: both pipes refer to page {} now",
             bytes(part.len),
             part.page
         );

@@ -3,10 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use rustix::io::Errno;
-use rustix::ioctl::{Updater, ioctl, opcode};
-
-use super::PageKind;
+use super::{PageKind, scan};
 use crate::error::{Error, Result};
 use crate::size::Size;
 
@@ -33,76 +30,12 @@ pub(super) fn huge_bytes(address: usize, len: usize, kind: PageKind) -> Option<u
         .or_else(|| huge_bytes_by_frames(address, len))
 }
 
-/// `struct pm_scan_arg` of include/uapi/linux/fs.h.
-#[repr(C)]
-#[derive(Default)]
-struct ScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// `struct page_region` of include/uapi/linux/fs.h.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Region {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
-const PAGE_IS_PFNZERO: u64 = 1 << 5;
-const PAGE_IS_HUGE: u64 = 1 << 6;
-const PAGEMAP_SCAN: rustix::ioctl::Opcode = opcode::read_write::<ScanArg>(b'f', 16);
-
 /// Bytes mapped by huge pages, by the `PAGEMAP_SCAN` ioctl (Linux 6.7). The huge zero page does not count.
 fn huge_bytes_by_scan(address: usize, len: usize) -> Option<usize> {
     let pagemap = File::open("/proc/self/pagemap").ok()?;
-    let end = (address + len) as u64;
-    let mut at = address as u64;
-    let mut huge = 0;
-    while at < end {
-        let mut regions = [Region::default(); 32];
-        let mut arg = ScanArg {
-            size: size_of::<ScanArg>() as u64,
-            start: at,
-            end,
-            vec: regions.as_mut_ptr() as u64,
-            vec_len: regions.len() as u64,
-            category_inverted: PAGE_IS_PFNZERO,
-            category_mask: PAGE_IS_HUGE | PAGE_IS_PFNZERO,
-            return_mask: PAGE_IS_HUGE,
-            ..ScanArg::default()
-        };
-        // SAFETY: opcode and layout are those of include/uapi/linux/fs.h for this ioctl on a pagemap file.
-        let scan = unsafe { Updater::<PAGEMAP_SCAN, ScanArg>::new(&mut arg) };
-        // SAFETY: the kernel writes at most `vec_len` regions to `vec`, which `regions` holds, and changes no memory of
-        // the scanned range.
-        match unsafe { ioctl(&pagemap, scan) } {
-            Ok(()) => {}
-            Err(Errno::INTR) => continue,
-            Err(_) => return None,
-        }
-        // The ioctl's return value, the number of regions, does not come through `Updater`; unused entries stay zero.
-        huge += regions
-            .iter()
-            .map(|r| (r.end - r.start) as usize)
-            .sum::<usize>();
-        if arg.walk_end <= at {
-            return None;
-        }
-        at = arg.walk_end;
-    }
-    Some(huge)
+    let addresses = address as u64..(address + len) as u64;
+    let huge = scan::mapped_huge(&pagemap, addresses).ok()?;
+    Some(huge.iter().map(|r| (r.end - r.start) as usize).sum())
 }
 
 /// Bytes mapped by huge pages, by /proc/self/smaps.
