@@ -44,6 +44,7 @@ pub enum Command {
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
     Ring(crate::ring::RingArgs),
+    Walk(crate::walk::WalkArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

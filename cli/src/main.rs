@@ -13,6 +13,7 @@ mod ring;
 mod saved;
 mod shown;
 mod table;
+mod walk;
 mod write;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::Ring(args) => ring::run(args),
+        Command::Walk(args) => walk::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

@@ -10,6 +10,7 @@ pub mod faults;
 pub mod ladder;
 pub mod machine;
 pub mod memory;
+pub mod pagemap;
 pub mod pair;
 pub mod plan;
 pub mod profile;

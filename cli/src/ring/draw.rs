@@ -75,10 +75,11 @@ fn slots(out: &mut String, pipe: &Pipe, range: Range<usize>) {
     line(out, range.clone(), ["┌", "┬", "┐"], |place| {
         format!("{:─<INSIDE$}", format!("─{place}"))
     });
-    let texts: [fn(&Pipe, usize, &Slot) -> String; 3] =
-        [page, |_, _, slot| slot.len.to_string(), |_, _, slot| {
-            bar(slot)
-        }];
+    let texts: [fn(&Pipe, usize, &Slot) -> String; 3] = [
+        page,
+        |_, _, slot| slot.len.to_string(),
+        |_, _, slot| bar(slot),
+    ];
     for text in texts {
         line(out, range.clone(), ["│", "│", "│"], |place| {
             let Some(slot) = &pipe.slots()[place] else {
@@ -155,7 +156,10 @@ mod tests {
 
     #[test]
     fn a_ring_of_eight_fits_into_80_columns() {
-        let text = plain(8, "write 5000; read 1000; fat 1; vmsplice 100 at 1000; tee 9; second read 1");
+        let text = plain(
+            8,
+            "write 5000; read 1000; fat 1; vmsplice 100 at 1000; tee 9; second read 1",
+        );
         let drawn = text.lines().filter(|l| l.starts_with(['┌', '│', '└', ' ']));
         for line in drawn {
             assert!(line.chars().count() <= 80, "{line}");

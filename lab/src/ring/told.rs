@@ -77,7 +77,12 @@ fn sentence(step: Step, outcome: &Outcome, before: &Pipes, after: &Pipes) -> Str
     let text = match step.op {
         Op::Write(len) => {
             let odd = len % before.page_size();
-            written(odd, &outcome.parts, before.pipe(step.on), after.pipe(step.on))
+            written(
+                odd,
+                &outcome.parts,
+                before.pipe(step.on),
+                after.pipe(step.on),
+            )
         }
         Op::Read(_) => read(&outcome.parts),
         Op::Vmsplice { .. } => format!(
@@ -107,7 +112,8 @@ fn sentence(step: Step, outcome: &Outcome, before: &Pipes, after: &Pipes) -> Str
 }
 
 fn written(odd: usize, parts: &[Part], before: &Pipe, after: &Pipe) -> String {
-    let (merged, new): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|p| p.what == What::Merged);
+    let (merged, new): (Vec<&Part>, Vec<&Part>) =
+        parts.iter().partition(|p| p.what == What::Merged);
     let mut text = String::new();
     if let Some(part) = merged.first() {
         text = format!(
