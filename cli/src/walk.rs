@@ -31,10 +31,10 @@ pub struct WalkArgs {
     #[arg(value_parser = parse_address, value_name = "ADDRESS", conflicts_with_all = ["pages", "pid"])]
     pub decode: Option<u64>,
     /// Levels of the page table: 4, or 5 where the processor has la57
-    #[arg(long, default_value_t = 4, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=5), requires = "decode")]
+    #[arg(long, default_value_t = 4, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=5), conflicts_with_all = ["pages", "pid"], requires = "decode")]
     pub levels: u8,
     /// Page that the walk ends at: 4K, 2M or 1G
-    #[arg(long, default_value = "4K", value_parser = leaf, value_name = "SIZE", requires = "decode")]
+    #[arg(long, default_value = "4K", value_parser = leaf, value_name = "SIZE", conflicts_with_all = ["pages", "pid"], requires = "decode")]
     pub page_size: Leaf,
     /// Draw the walk as an SVG picture into this file (- for standard output)
     #[arg(
