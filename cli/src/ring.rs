@@ -5,7 +5,7 @@ mod draw;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_lab::ring::{MOST_SLOTS, Page, Pipe, Pipes, Script, Slot, Told, Which, svg};
+use fullbore_lab::ring::{MOST_SLOTS, Part, Pipe, Pipes, Script, Slot, Told, Which, svg};
 use serde::Serialize;
 
 use crate::args::Color;
@@ -89,7 +89,7 @@ struct Step {
     asked: usize,
     moved: usize,
     refused: Option<&'static str>,
-    parts: Vec<fullbore_lab::ring::Part>,
+    parts: Vec<Part>,
     first: State,
     second: State,
 }
@@ -153,9 +153,4 @@ impl State {
                 .collect(),
         }
     }
-}
-
-/// Colour of a page, the same wherever the page is seen.
-fn hue(page: Page) -> usize {
-    page.0 as usize
 }

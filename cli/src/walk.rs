@@ -40,7 +40,7 @@ pub struct WalkArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with = "json",
+        conflicts_with_all = ["json", "pages", "pid"],
         requires = "decode"
     )]
     pub svg: Option<PathBuf>,

@@ -28,4 +28,5 @@ pub mod travel;
 pub mod trial;
 mod wire;
 pub mod walk;
+mod wrap;
 pub mod writer;

@@ -21,6 +21,6 @@ mod svg;
 
 pub use address::{Decoded, Field, Leaf, Levels, Place, parse_address, verdict};
 pub(crate) use entry::compound;
-pub use entry::{Entry, FLAGS, Mapping, flag_names};
+pub use entry::{Entry, Mapping, flag_names};
 pub use picture::draw as picture;
 pub use svg::draw as svg;

@@ -229,16 +229,23 @@ pub fn page_size(kind: PageKind) -> Result<usize> {
                     "use --pages small or hugetlb",
                 )
             }),
-        PageKind::Hugetlb => std::fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| hugetlb_size(&text))
-            .ok_or_else(|| {
+        PageKind::Hugetlb => {
+            let refused = "hugetlb pages refused";
+            let meminfo = std::fs::read_to_string("/proc/meminfo").map_err(|e| {
+                Error::system(
+                    format!("{refused}: their size is in /proc/meminfo"),
+                    e,
+                    "mount /proc, or use --pages huge or small",
+                )
+            })?;
+            hugetlb_size(&meminfo).ok_or_else(|| {
                 Error::new(
-                    "hugetlb pages refused",
+                    refused,
                     "this kernel has none (no Hugepagesize in /proc/meminfo)",
                     "use --pages huge or small",
                 )
-            }),
+            })
+        }
     }
 }
 

@@ -6,8 +6,6 @@ use std::ops::Range;
 use anstyle::{AnsiColor, Style};
 use fullbore_lab::ring::{Pipe, Row, Slot, Told, Which, rows, state};
 
-use super::hue;
-
 /// Slots beside each other, and characters inside each: 8 × 9 + 1 fit on a narrow terminal.
 const BESIDE: usize = 8;
 const INSIDE: usize = 8;
@@ -85,7 +83,7 @@ fn slots(out: &mut String, pipe: &Pipe, range: Range<usize>) {
             let Some(slot) = &pipe.slots()[place] else {
                 return " ".repeat(INSIDE);
             };
-            let style = PAGES[hue(slot.page) % PAGES.len()];
+            let style = PAGES[slot.page.0 as usize % PAGES.len()];
             format!("{style}{:<INSIDE$}{style:#}", text(pipe, place, slot))
         });
     }

@@ -27,13 +27,16 @@ pub fn draw(what: &str, look: &Look) -> String {
     if let Some(mapping) = &look.mapping {
         let _ = write!(
             out,
-            "in the mapping {:#x}–{:#x} {} {}",
-            mapping.start, mapping.end, mapping.permissions, mapping.name
+            "in the mapping {:#x}–{:#x} {}",
+            mapping.start, mapping.end, mapping.permissions
         );
+        if !mapping.name.is_empty() {
+            let _ = write!(out, " {}", mapping.name);
+        }
         let _ = match (mapping.anon_huge_bytes, mapping.hugetlb_bytes) {
             (0, 0) => writeln!(out),
-            (0, n) => writeln!(out, "({} of it in hugetlb pages)", Size(n)),
-            (n, _) => writeln!(out, "({} of it in transparent huge pages)", Size(n)),
+            (0, n) => writeln!(out, " ({} of it in hugetlb pages)", Size(n)),
+            (n, _) => writeln!(out, " ({} of it in transparent huge pages)", Size(n)),
         };
     }
     let _ = writeln!(

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::layout::{Row, rows};
 use super::model::{Pipe, Which};
 use super::told::{Told, state};
+use crate::wrap::wrap;
 
 const WIDTH: usize = 8;
 const CELL: [usize; 2] = [92, 64];
@@ -35,7 +36,7 @@ pub fn draw(steps: &[Told]) -> String {
             y,
             &format!("{}. {}", i + 1, told.step),
         );
-        for line in wrap(&told.sentence) {
+        for line in wrap(&told.sentence, CHARS) {
             y += LINE;
             text(&mut body, "", LEFT, y, &line);
         }
@@ -155,21 +156,6 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
-}
-
-fn wrap(sentence: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in sentence.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= CHARS => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -19,12 +19,6 @@ impl Entry {
         self.0 & (1 << 62) != 0
     }
 
-    /// Whether nobody else maps the page.
-    #[must_use]
-    pub fn is_exclusive(self) -> bool {
-        self.0 & (1 << 56) != 0
-    }
-
     /// Frame number of a page that is present; `None` where the kernel shows zero for want of privilege.
     #[must_use]
     pub fn frame(self) -> Option<u64> {
@@ -34,7 +28,7 @@ impl Entry {
 }
 
 /// Names of the bits of /proc/kpageflags, from bit 0 (include/uapi/linux/kernel-page-flags.h).
-pub const FLAGS: [&str; 27] = [
+const FLAGS: [&str; 27] = [
     "locked",
     "error",
     "referenced",

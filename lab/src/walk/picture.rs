@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::address::{Decoded, Place, verdict};
+use crate::wrap::wrap;
 
 /// Draws the walk; lines of at most 100 characters.
 #[must_use]
@@ -10,11 +11,11 @@ pub fn draw(decoded: &Decoded) -> String {
     let mut out = format!("{:#018x}\n\n", decoded.address);
     bits(&mut out, decoded);
     out.push('\n');
+    for line in wrap(&verdict(decoded.address), 96) {
+        let _ = writeln!(out, "{line}");
+    }
     if decoded.place() == Place::NotCanonical {
-        let _ = writeln!(out, "{}", wrap(&verdict(decoded.address), 96));
-        let _ = writeln!(out, "Were it one, this would be the walk:");
-    } else {
-        let _ = writeln!(out, "{}", wrap(&verdict(decoded.address), 96));
+        out.push_str("Were it one, this would be the walk:\n");
     }
     out.push('\n');
     tables(&mut out, decoded);
@@ -100,25 +101,6 @@ fn tables(out: &mut String, decoded: &Decoded) {
     for line in lines {
         let _ = writeln!(out, "{}", line.trim_end());
     }
-}
-
-/// Breaks lines between words.
-fn wrap(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let len = word.chars().count();
-        if column > 0 && column + 1 + len > width {
-            out.push('\n');
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += len;
-    }
-    out
 }
 
 #[cfg(test)]

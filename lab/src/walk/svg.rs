@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::address::{Decoded, Place, verdict};
+use crate::wrap::wrap;
 
 const STYLE: &str = "\
 svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24;text-anchor:middle}.b{font:600 13px ui-monospace,monospace}\
@@ -17,6 +18,8 @@ const LEFT: u32 = 20;
 const BITS_Y: u32 = 60;
 const TABLES_Y: u32 = 200;
 const TABLE: [u32; 2] = [86, 128];
+/// Characters that fit beside each other.
+const CHARS: usize = 126;
 
 /// Draws the bits of the address, and below them the tables that they lead through.
 #[must_use]
@@ -24,15 +27,6 @@ pub fn draw(decoded: &Decoded) -> String {
     let mut body = String::new();
     let title = format!("{:#018x}", decoded.address);
     text(&mut body, "b l", LEFT, 26, &title);
-    let told = verdict(decoded.address);
-    let class = match decoded.place() {
-        Place::NotCanonical => "d l m",
-        _ => "d l",
-    };
-    let (first, second) = halves(&told);
-    text(&mut body, class, LEFT + 160, 20, first);
-    text(&mut body, class, LEFT + 160, 36, second);
-
     let indexes: Vec<_> = decoded.indexes().collect();
     let columns = indexes.len() as u32 + 1;
     let width = 2 * LEFT + 64 * DIGIT;
@@ -74,16 +68,29 @@ pub fn draw(decoded: &Decoded) -> String {
         );
     }
     for (i, field) in (0..).zip(&indexes) {
-        let share = (field.value * u64::from(TABLE[1] - 16) / 511) as u32;
-        let next = (i + 1 < columns).then(|| table_x(i + 1));
-        table(&mut body, table_x(i), field.name, share, next);
+        let entry = (field.value, 511);
+        table(
+            &mut body,
+            table_x(i),
+            field.name,
+            entry,
+            Some(table_x(i + 1)),
+        );
     }
-    let size = 1_u64 << decoded.leaf.bits();
-    let share = (decoded.offset() * u64::from(TABLE[1] - 16) / size) as u32;
+    let byte = (decoded.offset(), (1 << decoded.leaf.bits()) - 1);
     let name = format!("page, {}", decoded.leaf.size());
-    table(&mut body, table_x(columns - 1), &name, share, None);
+    table(&mut body, table_x(columns - 1), &name, byte, None);
 
-    let height = TABLES_Y + TABLE[1] + 20;
+    let class = match decoded.place() {
+        Place::NotCanonical => "l m",
+        _ => "l",
+    };
+    let mut height = TABLES_Y + TABLE[1] + 10;
+    for line in wrap(&verdict(decoded.address), CHARS) {
+        height += 18;
+        text(&mut body, class, LEFT, height, &line);
+    }
+    height += 16;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
          <title>{title}: the walk through the page table</title>\n<desc>{}</desc>\n<style>{STYLE}</style>\n{body}</svg>\n",
@@ -102,15 +109,16 @@ fn description(decoded: &Decoded) -> String {
 }
 
 /// A table with the entry in use, and an arrow from there to what it refers to.
-fn table(out: &mut String, x: u32, name: &str, share: u32, next: Option<u32>) {
+fn table(out: &mut String, x: u32, name: &str, (value, most): (u64, u64), next: Option<u32>) {
     let [width, height] = TABLE;
     text(out, "", x + width / 2, TABLES_Y - 7, name);
-    let entry = TABLES_Y + share;
+    let entry = TABLES_Y + (value * u64::from(height - 16) / most) as u32;
     let _ = writeln!(
         out,
         "<rect class=\"e\" x=\"{x}\" y=\"{entry}\" width=\"{width}\" height=\"16\"/>\
          <rect class=\"c\" x=\"{x}\" y=\"{TABLES_Y}\" width=\"{width}\" height=\"{height}\"/>"
     );
+    text(out, "b", x + width / 2, entry + 13, &value.to_string());
     if let Some(next) = next {
         let (from, y) = (x + width, entry + 8);
         let middle = (from + next) / 2;
@@ -119,20 +127,6 @@ fn table(out: &mut String, x: u32, name: &str, share: u32, next: Option<u32>) {
             "<path class=\"a\" d=\"M{from} {y}C{middle} {y} {middle} {TABLES_Y} {next} {TABLES_Y}m-6 -4l6 4l-7 3\"/>"
         );
     }
-}
-
-/// A text in two lines, if it is long.
-fn halves(told: &str) -> (&str, &str) {
-    if told.len() <= 110 {
-        return (told, "");
-    }
-    let middle = told.len() / 2;
-    let space = told
-        .char_indices()
-        .find(|&(i, c)| i >= middle && c == ' ')
-        .map_or(told.len(), |(i, _)| i);
-    let (first, second) = told.split_at(space);
-    (first, second.trim_start())
 }
 
 fn text(out: &mut String, class: &str, x: u32, y: u32, text: &str) {
