@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome};
-use crate::shown::{print, print_json, write_picture};
+use crate::measuring::{print, print_json};
+use crate::picture;
 
 /// Draw a pipe's ring of slots, step by step: what each call does to it, and what it returns.
 #[derive(Args, Debug)]
@@ -68,7 +69,7 @@ pub fn run(args: &RingArgs) -> Outcome {
         return print_json(&Document::of(args, &steps));
     }
     match &args.svg {
-        Some(file) => write_picture(file, &svg(&steps)),
+        Some(file) => picture::write(file, &svg(&steps)),
         None => print(&draw::steps(&steps), args.color),
     }
 }

@@ -9,14 +9,13 @@ use fullbore::Error;
 use fullbore::pages::{PageKind, Pages, Request, page_size};
 use fullbore::size::{ParseSizeError, Size};
 use fullbore_lab::pagemap::{Look, Process, look};
-use fullbore_lab::walk::{
-    Decoded, Field, Leaf, Levels, Place, parse_address, picture, svg, verdict,
-};
+use fullbore_lab::walk::{self, Decoded, Field, Leaf, Levels, Place, parse_address, svg, verdict};
 use serde::Serialize;
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome};
-use crate::shown::{print, print_json, write_picture};
+use crate::measuring::{print, print_json};
+use crate::picture;
 
 /// Decode an address as the page-table walk does, or show the pages behind a real buffer.
 #[derive(Args, Debug)]
@@ -113,9 +112,9 @@ fn decode(args: &WalkArgs, address: u64) -> Outcome {
         return print_json(&Decode::of(&decoded));
     }
     if let Some(file) = &args.svg {
-        return write_picture(file, &svg(&decoded));
+        return picture::write(file, &svg(&decoded));
     }
-    let mut text = picture(&decoded);
+    let mut text = walk::picture(&decoded);
     if !cfg!(target_arch = "x86_64") {
         text += &format!(
             "\nThis is how an x86-64 processor reads it; the one here ({}) may have other levels and pages.\n",

@@ -45,8 +45,9 @@ pub fn steps(steps: &[Told]) -> String {
     }
     let _ = writeln!(
         out,
-        "{FAINT}Each box is a slot: its number; its page (+ a write may append), where in it the bytes begin; how many there are.\n\
-         The same letter is the same memory. tail is read next, head is filled next.{FAINT:#}"
+        "{FAINT}Each box is a slot: its page (+ a write may append) and where in it the bytes\n\
+         begin; how many there are. The same letter is the same memory.\n\
+         tail is read next, head is filled next.{FAINT:#}"
     );
     out
 }
