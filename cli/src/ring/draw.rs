@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn slots_show_page_extent_and_marks() {
         let text = plain(4, "write 5000; read 1000");
-        let picture: Vec<_> = text.lines().skip(9).take(6).collect();
+        let picture: Vec<_> = text.lines().skip(11).take(6).collect();
         assert_eq!(
             picture,
             [
