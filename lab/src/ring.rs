@@ -16,7 +16,8 @@
 //!
 //! Modelled after `fs/pipe.c` (`anon_pipe_write`, `anon_pipe_read`, `pipe_resize_ring`) and `fs/splice.c` (`iter_to_pipe`,
 //! `splice_pipe_to_pipe`, `link_pipe`) of Linux 6.18, for calls that do not block. Left out: packets (`O_DIRECT`), the
-//! notification queue, and ends that were closed. `tests/ring.rs` holds the model to the real kernel.
+//! notification queue, ends that were closed, and what a user may have (`fs.pipe-max-size`). `tests/ring.rs` holds the model to
+//! the real kernel.
 
 mod layout;
 mod model;

@@ -58,6 +58,9 @@ pub fn state(pipe: &Pipe) -> String {
     );
     match (pipe.is_full(), pipe.room_in_last_page()) {
         (true, 0) => text += "; full: a writer would block",
+        (true, room) => {
+            text += &format!("; full, but {} fit into the last page", bytes(room));
+        }
         (_, 0) => {}
         (_, room) => text += &format!("; {} may be merged into the last page", bytes(room)),
     }
@@ -105,7 +108,7 @@ fn sentence(step: Step, outcome: &Outcome, before: &Pipes, after: &Pipes) -> Str
         Op::Resize(_) => return resized(step.on, outcome, before),
     };
     if outcome.moved < outcome.asked {
-        format!("{text}. {}", short(step, outcome, after))
+        format!("{text}. {}", short(step, outcome, before))
     } else {
         text
     }
@@ -209,16 +212,15 @@ fn resized(on: Which, outcome: &Outcome, before: &Pipes) -> String {
 }
 
 /// Why fewer bytes were moved than asked for.
-fn short(step: Step, outcome: &Outcome, after: &Pipes) -> String {
+fn short(step: Step, outcome: &Outcome, before: &Pipes) -> String {
     let Outcome { asked, moved, .. } = outcome;
-    let to = step.on.other();
-    let why = match step.op {
-        Op::Read(_) => "there were no more".to_owned(),
-        Op::Splice(_) | Op::Tee(_) if after.pipe(to).is_full() => {
-            format!("the {} pipe is full", name(to))
-        }
-        Op::Splice(_) | Op::Tee(_) => "there were no more".to_owned(),
-        _ => "the ring is full".to_owned(),
+    let takes = matches!(step.op, Op::Read(_) | Op::Splice(_) | Op::Tee(_));
+    let why = if takes && *moved == before.pipe(step.on).bytes() {
+        "there were no more".to_owned()
+    } else if takes {
+        format!("the {} pipe is full", name(step.on.other()))
+    } else {
+        "the ring is full".to_owned()
     };
     format!("Short: {moved} of {asked} bytes, because {why}")
 }
@@ -240,7 +242,10 @@ fn refused(step: Step, refusal: Refusal, outcome: &Outcome, before: &Pipes) -> S
         (Op::Resize(_), Refusal::Busy) => format!(
             "{} are in use, and {} would be left",
             slots(on.used()),
-            (outcome.asked / before.page_size()).max(1)
+            outcome
+                .asked
+                .next_power_of_two()
+                .div_ceil(before.page_size())
         ),
         (Op::Resize(_), _) => "a pipe holds at most 2 GiB".to_owned(),
         (Op::Read(_) | Op::Splice(_) | Op::Tee(_), _) if on.is_empty() => {
@@ -334,7 +339,7 @@ mod tests {
     fn short_and_refused_calls_say_why() {
         let told = sentences(
             2,
-            "vmsplice 2 at 4095; write 1; resize 1; read 1; write 5000; read 100K; read 1",
+            "vmsplice 2 at 4095; write 1; resize 1; read 1; write 5000; read 100K; read 1; fat 2; tee 9; tee 1",
         );
         assert_eq!(
             told[1],
@@ -349,6 +354,15 @@ mod tests {
             "one slot, 4096 bytes. Short: 4096 of 5000 bytes, because the ring is full"
         );
         assert_eq!(told[6], "would block (EAGAIN): there is nothing to read");
+        assert_eq!(
+            told[8],
+            "two slots of the second pipe filled, 2 × 32768 bytes; both pipes refer to the same pages now. \
+             Short: 65536 of 94208 bytes, because there were no more"
+        );
+        assert_eq!(
+            told[9],
+            "would block (EAGAIN): all two slots of the second pipe are taken"
+        );
     }
 
     #[test]
