@@ -15,7 +15,7 @@
 //! where in it the data lie. A pipe is full when it has no slot left, however few bytes the slots hold.
 //!
 //! Modelled after `fs/pipe.c` (`anon_pipe_write`, `anon_pipe_read`, `pipe_resize_ring`) and `fs/splice.c` (`iter_to_pipe`,
-//! `splice_pipe_to_pipe`, `link_pipe`) of Linux 6.18, for calls that do not block. Left out: packets (`O_DIRECT`), the
+//! `splice_pipe_to_pipe`, `link_pipe`), for calls that do not block, and checked on Linux 6.18. Left out: packets (`O_DIRECT`), the
 //! notification queue, ends that were closed, and what a user may have (`fs.pipe-max-size`). `tests/ring.rs` holds the model to
 //! the real kernel.
 
