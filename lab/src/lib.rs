@@ -26,7 +26,7 @@ pub mod sys;
 mod text;
 pub mod travel;
 pub mod trial;
-mod wire;
 pub mod walk;
+mod wire;
 mod wrap;
 pub mod writer;
