@@ -6,6 +6,8 @@
     reason = "every test file compiles its own copy and uses a part of it"
 )]
 
+pub mod seccomp;
+
 use std::fmt;
 use std::fs::{File, Permissions};
 use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
