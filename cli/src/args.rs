@@ -43,6 +43,8 @@ pub enum Command {
         fullbore write | fullbore read --seconds 2 --json\n  \
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
+    Gup(crate::gup::GupArgs),
+    Doctor(crate::doctor::DoctorArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

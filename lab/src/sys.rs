@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod mapping;
+pub(crate) mod gup;
 
 use std::io;
 use std::mem::MaybeUninit;

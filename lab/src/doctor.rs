@@ -1,0 +1,1 @@
+//! What this machine allows, what it refuses, and how to allow it.

@@ -1,0 +1,211 @@
+//! An estimate from the outside, for kernels without gup_test: what vmsplice costs beyond tee, and beyond splice, of the
+//! same slots.
+//!
+//! All three fill an empty pipe, 16 slots a call. vmsplice has to find each page by its address and takes a reference; tee
+//! finds it in a slot of the source pipe, and takes a reference; splice moves the slot with the reference in it. There is
+//! one source pipe for each 16 slots, as tee always begins at the head. Every pass ends in the same way: the slots are
+//! moved on by splice, which is timed apart, and dropped, which is not.
+
+use std::time::{Duration, Instant};
+
+use fullbore::pages::{PageKind, Pages, Request};
+use fullbore::read::discard::Discard;
+use fullbore::sys::{self, SpliceFlags};
+use fullbore::{Error, Result, capacity, probe};
+
+use crate::gup::{PAGES_PER_CALL, Timing};
+use crate::stats::median;
+use crate::sys::gup::{Lent, Pipe};
+
+/// Passes of each kind that a trial has at least.
+const PASSES: usize = 5;
+
+/// Why nothing can be estimated here, if that is so.
+pub(super) fn refusal() -> Result<()> {
+    match probe::vmsplice_is_by_reference() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::new(
+            "the cost of get_user_pages cannot be estimated",
+            "vmsplice copies on this kernel, so it takes no references",
+            "use a kernel with gup_test",
+        )),
+        Err(e) => Err(Error::system(
+            "vmsplice refused",
+            e,
+            "a sandbox may forbid it (docker run --security-opt seccomp=unconfined)",
+        )),
+    }
+}
+
+/// One case, ready to be measured again and again.
+pub(super) struct Outside {
+    kind: PageKind,
+    touched: bool,
+    /// Bytes of one call.
+    chunk: usize,
+    target: Pipe,
+    /// Where the slots are moved on to.
+    behind: Pipe,
+    sources: Vec<Pipe>,
+    lent: Lent,
+    discard: Discard,
+}
+
+impl Outside {
+    pub(super) fn new(kind: PageKind, touched: bool) -> Result<Self> {
+        let chunk = PAGES_PER_CALL * rustix::param::page_size();
+        let target = Pipe::new()?;
+        let granted = capacity::largest(&target.write)?.granted;
+        let behind = Pipe::with_capacity(granted)?;
+        let calls = granted / chunk;
+        if calls == 0 {
+            return Err(Error::new(
+                "the pipe is too small",
+                format!("it has fewer than {PAGES_PER_CALL} slots"),
+                "close other pipes, or raise fs.pipe-user-pages-soft with sysctl",
+            ));
+        }
+        let mut case = Self {
+            kind,
+            touched,
+            chunk,
+            target,
+            behind,
+            sources: Vec::new(),
+            lent: map(kind, touched, calls * chunk)?,
+            discard: Discard::new()?,
+        };
+        if touched && kind != PageKind::Small {
+            case.lent.prove_huge()?;
+        }
+        for call in 0..calls {
+            let source = Pipe::with_capacity(chunk)?;
+            case.lend(call, &source)?;
+            case.sources.push(source);
+        }
+        Ok(case)
+    }
+
+    /// Bytes of one pass.
+    fn len(&self) -> usize {
+        self.sources.len() * self.chunk
+    }
+
+    fn lend(&mut self, call: usize, to: &Pipe) -> Result<()> {
+        let lent = self.lent.lend(call * self.chunk, self.chunk, to);
+        whole("vmsplice", lent, self.chunk)
+    }
+
+    /// Measures for so long, passes of both kinds in turn.
+    pub(super) fn trial(&mut self, time: Duration) -> Result<Timing> {
+        let mut passes = Passes::default();
+        // The first two are not counted.
+        self.by_vmsplice(&mut Passes::default())?;
+        self.by_tee(&mut Passes::default())?;
+        let start = Instant::now();
+        while start.elapsed() < time || passes.tee.len() < PASSES {
+            // Neither always follows the other.
+            if passes.tee.len().is_multiple_of(2) {
+                self.by_vmsplice(&mut passes)?;
+                self.by_tee(&mut passes)?;
+            } else {
+                self.by_tee(&mut passes)?;
+                self.by_vmsplice(&mut passes)?;
+            }
+        }
+        let pages = (self.len() / rustix::param::page_size()) as f64;
+        let per_page = |ns: &[f64]| median(ns).unwrap_or_default() / pages;
+        let vmsplice = per_page(&passes.vmsplice);
+        let (tee, splice) = (per_page(&passes.tee), per_page(&passes.splice));
+        Ok(Timing {
+            ns_per_page: vmsplice - splice,
+            beyond_tee_ns_per_page: Some(vmsplice - tee),
+            vmsplice_ns_per_page: Some(vmsplice),
+            tee_ns_per_page: Some(tee),
+            splice_ns_per_page: Some(splice),
+            put_ns_per_page: None,
+        })
+    }
+
+    fn by_vmsplice(&mut self, passes: &mut Passes) -> Result<()> {
+        if !self.touched {
+            // Pages of addresses that were never used, and page tables that are not there yet.
+            self.lent = map(self.kind, false, self.len())?;
+        }
+        let start = Instant::now();
+        for call in 0..self.sources.len() {
+            let lent = self.lent.lend(call * self.chunk, self.chunk, &self.target);
+            whole("vmsplice", lent, self.chunk)?;
+        }
+        passes.vmsplice.push(ns_since(start));
+        self.drain(passes)
+    }
+
+    fn by_tee(&mut self, passes: &mut Passes) -> Result<()> {
+        let start = Instant::now();
+        for source in &self.sources {
+            let flags = SpliceFlags::NONBLOCK;
+            let teed = sys::tee(&source.read, &self.target.write, self.chunk, flags);
+            whole("tee", teed, self.chunk)?;
+        }
+        passes.tee.push(ns_since(start));
+        self.drain(passes)
+    }
+
+    fn drain(&self, passes: &mut Passes) -> Result<()> {
+        let flags = SpliceFlags::NONBLOCK;
+        let start = Instant::now();
+        for _ in &self.sources {
+            let moved = sys::splice(&self.target.read, &self.behind.write, self.chunk, flags);
+            whole("splice", moved, self.chunk)?;
+        }
+        passes.splice.push(ns_since(start));
+        let mut left = self.len();
+        while left > 0 {
+            match self.discard.discard(&self.behind.read, left, flags) {
+                Ok(0) => break,
+                Ok(n) => left -= n.min(left),
+                Err(e) => return Err(refused("splice", e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds of each pass.
+#[derive(Default)]
+struct Passes {
+    vmsplice: Vec<f64>,
+    tee: Vec<f64>,
+    splice: Vec<f64>,
+}
+
+fn ns_since(start: Instant) -> f64 {
+    start.elapsed().as_nanos() as f64
+}
+
+fn map(kind: PageKind, touched: bool, len: usize) -> Result<Lent> {
+    Pages::map(&Request {
+        len,
+        kind,
+        lock: false,
+        fill: touched.then_some(b'X'),
+    })
+    .map(Lent::new)
+}
+
+fn whole(call: &str, moved: std::io::Result<usize>, len: usize) -> Result<()> {
+    match moved {
+        Ok(n) if n == len => Ok(()),
+        Ok(n) => Err(Error::new(
+            format!("{call} fell short"),
+            format!("an empty pipe took {n} of {len} bytes"),
+            "",
+        )),
+        Err(e) => Err(refused(call, e)),
+    }
+}
+
+fn refused(call: &str, e: std::io::Error) -> Error {
+    Error::system(format!("{call} refused"), e, "a sandbox may forbid it")
+}
