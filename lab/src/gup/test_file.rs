@@ -239,6 +239,14 @@ impl TestFile {
     }
 }
 
+/// Bytes of the request that this kernel's gup_test answers to.
+///
+/// # Errors
+/// Why it cannot be used here.
+pub fn size_here() -> Result<usize> {
+    TestFile::open().map(|file| file.form.size())
+}
+
 /// debugfs is never empty.
 fn is_mounted(directory: &str) -> bool {
     std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
