@@ -258,7 +258,11 @@ fn measure_here(
     if rows.iter().all(|row| row.ns_per_page.is_none())
         && let Some(why) = rows.iter().find_map(|row| row.refused.clone())
     {
-        return Err(Error::new("no kind of pages can be measured", why, ""));
+        return Err(Error::new(
+            "no kind of pages can be measured",
+            why,
+            "see what `fullbore doctor` says",
+        ));
     }
     Ok(Gup {
         schema: "fullbore.gup/1",

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use fullbore::probe;
+use fullbore::read::discard::Discard;
 use fullbore::sys::{self, SpliceFlags};
 
-use super::{ALLOW_CALLS, Check};
+use super::{ALLOW_CALLS, Check, plain};
 use crate::machine::{Machine, value};
 
 /// What the trials showed; errors as text.
@@ -16,6 +17,7 @@ pub(super) struct Facts {
     pub(super) pipe: Result<(), String>,
     /// Whether a process of this program could be started; `None` where it does not know its own file.
     pub(super) process: Option<Result<(), String>>,
+    pub(super) null: Result<(), String>,
     pub(super) vmsplice_is_by_reference: Result<bool, String>,
     pub(super) fresh: Result<(), String>,
     pub(super) fat: Result<(), String>,
@@ -27,7 +29,7 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn read(machine: &Machine, status: &str, program: Option<PathBuf>) -> Self {
-        let text = |e: io::Error| e.to_string();
+        let text = |e: io::Error| plain(&e);
         let refusal = |refusal: Option<&fullbore::Error>| match refusal {
             None => Ok(()),
             Some(e) => Err(e.to_string().trim_end_matches("; ").to_owned()),
@@ -37,7 +39,11 @@ impl Facts {
         Self {
             release: machine.kernel.clone(),
             pipe: sys::pipe().map(drop).map_err(text),
-            process: program.map(|program| start(&program).map_err(text)),
+            process: program.and_then(|program| match start(&program) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                other => Some(other.map_err(text)),
+            }),
+            null: Discard::new().map(drop).map_err(|e| e.to_string()),
             vmsplice_is_by_reference: probe::vmsplice_is_by_reference().map_err(text),
             fresh: refusal(probe::fresh_refusal()),
             fat: refusal(probe::fat_refusal()),
@@ -51,12 +57,15 @@ impl Facts {
 
 /// Runs `program --version`, as the lab starts the two sides of a trial.
 fn start(program: &std::path::Path) -> io::Result<()> {
-    let status = Command::new(program)
+    // Pipes, since there may be no /dev/null. They hold what it says, and are not read: std's way to read two at once
+    // panics where poll(2) or ioctl(2) is refused.
+    let mut child = Command::new(program)
         .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let status = child.wait()?;
     if status.success() {
         return Ok(());
     }
@@ -95,6 +104,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
             &facts.tee,
             "constant data is written by write(2), at a hundredth of the rate or less",
         ),
+        null(&facts.null),
         seccomp(facts.seccomp),
     ]
 }
@@ -221,6 +231,15 @@ fn call(id: &'static str, moved: &Result<(), String>, costs: &str) -> Check {
         Err(why) => Check::missing(id, format!("refused: {why}"))
             .costs(costs)
             .change(ALLOW_CALLS),
+    }
+}
+
+fn null(opened: &Result<(), String>) -> Check {
+    match opened {
+        Ok(()) => Check::ok("dev-null", "can be written"),
+        Err(why) => Check::missing("dev-null", why)
+            .costs("nothing can be dropped unread: no reader by splice or relay, no gup")
+            .change("sudo mknod -m 666 /dev/null c 1 3"),
     }
 }
 
