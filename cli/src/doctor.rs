@@ -2,7 +2,6 @@
 
 mod text;
 
-use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -10,7 +9,8 @@ use fullbore::Error;
 use fullbore_lab::doctor::{Report, examine};
 
 use crate::args::Color;
-use crate::failure::{Outcome, print_result, print_styled};
+use crate::failure::Outcome;
+use crate::measuring;
 
 /// Show what this machine allows, what it refuses, what that costs you, and how to change it; changes nothing itself.
 #[derive(Args, Debug)]
@@ -34,11 +34,9 @@ pub fn run(args: &DoctorArgs) -> Outcome {
         now.unwrap_or_default().as_secs(),
     );
     if args.json {
-        let text = serde_json::to_string(&report)
-            .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
-        print_result(&format!("{text}\n"))?;
+        measuring::print_json(&report)?;
     } else {
-        print_styled(&text::draw(&report), args.color)?;
+        measuring::print(&text::draw(&report), args.color)?;
     }
     match unusable(&report) {
         None => Ok(()),

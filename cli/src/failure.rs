@@ -3,10 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anstream::{AutoStream, ColorChoice};
 use fullbore::Error;
-
-use crate::args::Color;
 
 /// A failure, by exit code.
 #[derive(Debug)]
@@ -53,17 +50,6 @@ pub fn complain(message: &(impl std::fmt::Display + ?Sized)) {
 /// Prints a result on standard output. A reader that went away has seen what it wanted.
 pub fn print_result(text: &str) -> Outcome {
     printed(io::stdout().write_all(text.as_bytes()))
-}
-
-/// Prints a result that has colours, where they are wanted.
-pub fn print_styled(text: &str, color: Color) -> Outcome {
-    let choice = match color {
-        Color::Always => ColorChoice::Always,
-        Color::Never => ColorChoice::Never,
-        Color::Auto => AutoStream::choice(&io::stdout()),
-    };
-    let mut out = AutoStream::new(io::stdout(), choice);
-    printed(out.write_all(text.as_bytes()))
 }
 
 /// What became of a result that was printed.

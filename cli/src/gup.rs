@@ -2,20 +2,17 @@
 
 mod table;
 
-use std::io;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use fullbore::Error;
 use fullbore_lab::gup::{self, Options};
 use fullbore_lab::machine::{Machine, choose_cpus};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{self, Color};
-use crate::failure::{Failure, Outcome, print_result, print_styled};
+use crate::failure::{Failure, Outcome};
+use crate::measuring;
 
 /// Show what it costs the kernel to find and reference a page (get_user_pages), for each kind of pages.
 #[derive(Args, Debug)]
@@ -48,14 +45,8 @@ pub fn run(args: &GupArgs) -> Outcome {
         seed: now.as_nanos() as u64,
         cpu: choose_cpus(&machine).map(|pair| pair.writer),
     };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
-
-    let bar = ProgressBar::new((gup::cases().len() * options.rounds) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} trials, {eta} left") {
-        bar.set_style(style);
-    }
+    let interrupted = measuring::interruptible()?;
+    let bar = measuring::progress_bar(gup::cases().len() * options.rounds, "trials");
     let measured = gup::measure(&options, machine, now.as_secs(), |done| {
         bar.set_position(done as u64);
         bar.tick();
@@ -71,11 +62,9 @@ pub fn run(args: &GupArgs) -> Outcome {
         other => other?,
     };
     if args.json {
-        let text = serde_json::to_string(&result)
-            .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
-        print_result(&format!("{text}\n"))?;
+        measuring::print_json(&result)?;
     } else {
-        print_styled(&table::draw(&result), args.color)?;
+        measuring::print(&table::draw(&result), args.color)?;
     }
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);

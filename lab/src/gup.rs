@@ -1,10 +1,12 @@
 //! What `get_user_pages_fast` costs per page: by the kernel's own benchmark, else estimated from the outside.
 
+mod inside;
 mod outside;
 pub mod test_file;
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::Duration;
 
 use fullbore::pages::{self, PageKind, Pages, Request};
 use fullbore::{Error, Result};
@@ -15,13 +17,12 @@ use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys::gup::Lent;
 use crate::{plan, sys, text};
 
-use outside::Outside;
-use test_file::{Job, TestFile};
+use inside::Inside;
+use outside::{Outside, Rig};
+use test_file::TestFile;
 
 /// As many as vmsplice asks for at once (kernel source, `iov_iter_get_pages2` from `iter_to_pipe`).
 pub const PAGES_PER_CALL: usize = 16;
-/// gup_test counts whole microseconds: enough pages that one of them is below a percent.
-const TEST_FILE_BYTES: usize = 64 << 20;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -159,8 +160,15 @@ pub struct Ratio {
 
 /// One case, ready to be measured.
 enum Case {
-    Inside(Box<Inside>),
-    Outside(Box<Outside>),
+    Inside(Inside),
+    Outside(Outside),
+}
+
+/// What every case is measured with.
+enum Means {
+    Inside(Rc<TestFile>),
+    /// And why not by the kernel itself.
+    Outside(Rc<Rig>, String),
 }
 
 /// Measures, and calls `done` with the number of trials after each of them; a break ends it after that trial.
@@ -208,21 +216,15 @@ fn measure_here(
         warnings.push(format!("not bound to one CPU: {e}"));
         cpu = None;
     }
-    let (file, no_gup_test) = match TestFile::open() {
-        Ok(file) => (Some(file), None),
-        Err(why) => {
-            outside::refusal()?;
-            (None, Some(why.to_string()))
-        }
+    let means = match TestFile::open() {
+        Ok(file) => Means::Inside(Rc::new(file)),
+        Err(why) => Means::Outside(Rc::new(Rig::new()?), why.to_string()),
     };
-    let file = file.map(std::rc::Rc::new);
     let mut prepared: Vec<Result<Case>> = cases()
         .into_iter()
-        .map(|(kind, touched)| match &file {
-            Some(file) => Inside::new(file.clone(), kind, touched)
-                .map(Box::new)
-                .map(Case::Inside),
-            None => Outside::new(kind, touched).map(Box::new).map(Case::Outside),
+        .map(|(kind, touched)| match &means {
+            Means::Inside(file) => Inside::new(file.clone(), kind, touched).map(Case::Inside),
+            Means::Outside(rig, _) => Outside::new(rig.clone(), kind, touched).map(Case::Outside),
         })
         .collect();
     let mut samples = vec![Vec::new(); prepared.len()];
@@ -270,12 +272,18 @@ fn measure_here(
         started_unix_s,
         machine,
         method: Method {
-            source: match no_gup_test {
-                None => Source::GupTest,
-                Some(_) => Source::Estimate,
+            source: match means {
+                Means::Inside(_) => Source::GupTest,
+                Means::Outside(..) => Source::Estimate,
             },
-            request_bytes: file.map(|file| file.form.size()),
-            no_gup_test,
+            request_bytes: match &means {
+                Means::Inside(file) => Some(file.form.size()),
+                Means::Outside(..) => None,
+            },
+            no_gup_test: match means {
+                Means::Inside(_) => None,
+                Means::Outside(_, why) => Some(why),
+            },
             cpu,
             rounds: options.rounds,
             rounds_done,
@@ -312,6 +320,17 @@ fn row(kind: PageKind, touched: bool, refused: Option<Error>, samples: Vec<Sampl
     }
 }
 
+/// Maps memory to be lent, written once or not at all.
+fn map(kind: PageKind, touched: bool, len: usize) -> Result<Lent> {
+    Pages::map(&Request {
+        len,
+        kind,
+        lock: false,
+        fill: touched.then_some(b'X'),
+    })
+    .map(Lent::new)
+}
+
 fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
     let touched = |kind| rows.iter().find(|row| row.pages == kind && row.touched);
     let (small, huge) = (touched(PageKind::Small)?, touched(PageKind::Huge)?);
@@ -330,67 +349,6 @@ fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
         ratio: paired_ratio(&pairs).filter(|_| has_ratio),
         is_apart: of_small.ci95[0] > of_huge.ci95[1] || of_small.ci95[1] < of_huge.ci95[0],
     })
-}
-
-/// One case of the kernel's own benchmark.
-struct Inside {
-    file: std::rc::Rc<TestFile>,
-    kind: PageKind,
-    touched: bool,
-    lent: Lent,
-}
-
-impl Inside {
-    fn new(file: std::rc::Rc<TestFile>, kind: PageKind, touched: bool) -> Result<Self> {
-        let lent = Self::map(kind, touched)?;
-        if touched && kind != PageKind::Small {
-            lent.prove_huge()?;
-        }
-        Ok(Self {
-            file,
-            kind,
-            touched,
-            lent,
-        })
-    }
-
-    fn map(kind: PageKind, touched: bool) -> Result<Lent> {
-        Pages::map(&Request {
-            len: TEST_FILE_BYTES,
-            kind,
-            lock: false,
-            fill: touched.then_some(b'X'),
-        })
-        .map(Lent::new)
-    }
-
-    fn trial(&mut self, time: Duration) -> Result<Timing> {
-        let start = Instant::now();
-        let mut passes = [Vec::new(), Vec::new()];
-        while start.elapsed() < time || passes[0].is_empty() {
-            if !self.touched {
-                self.lent = Self::map(self.kind, false)?;
-            }
-            let timed = self.file.time(&Job {
-                address: self.lent.bytes().as_ptr() as usize,
-                bytes: self.lent.bytes().len(),
-                pages_per_call: PAGES_PER_CALL as u32,
-            })?;
-            let pages = timed.bytes as f64 / rustix::param::page_size() as f64;
-            let per_page = |us: u64| us as f64 * 1e3 / pages;
-            passes[0].push(per_page(timed.get_us));
-            passes[1].extend(timed.put_us.map(per_page));
-        }
-        let [get, put] = passes.map(|p| crate::stats::median(&p));
-        Ok(Timing {
-            ns_per_page: get.unwrap_or_default(),
-            beyond_tee_ns_per_page: None,
-            vmsplice_ns_per_page: None,
-            tee_ns_per_page: None,
-            splice_ns_per_page: None,
-            put_ns_per_page: put,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -164,3 +164,94 @@ fn short(value: f64) -> String {
         _ => format!("{value:.2}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore::pages::PageKind;
+    use fullbore_lab::gup::Method;
+    use fullbore_lab::machine::Machine;
+
+    fn gup(source: Source) -> Gup {
+        let known = |median| {
+            Some(Estimate {
+                median,
+                ci95: [median - 0.5, median + 0.5],
+            })
+        };
+        let is_inside = source == Source::GupTest;
+        let outside = |median| known(median).filter(|_| !is_inside);
+        let row = |pages, refused: Option<&str>| Row {
+            pages,
+            page_bytes: Some(4096),
+            touched: true,
+            ns_per_page: known(40.0).filter(|_| refused.is_none()),
+            beyond_tee_ns_per_page: outside(-4.5),
+            vmsplice_ns_per_page: outside(73.0),
+            tee_ns_per_page: outside(48.0),
+            splice_ns_per_page: outside(33.0),
+            put_ns_per_page: known(11.0).filter(|_| is_inside),
+            samples: Vec::new(),
+            refused: refused.map(str::to_owned),
+        };
+        Gup {
+            schema: "fullbore.gup/1",
+            version: "0",
+            started_unix_s: 0,
+            machine: Machine::detect(),
+            method: Method {
+                source,
+                request_bytes: is_inside.then_some(80),
+                no_gup_test: (!is_inside).then(|| "no gup_test: not here".to_owned()),
+                cpu: Some(0),
+                rounds: 9,
+                rounds_done: 9,
+                seconds: 0.1,
+                seed: 1,
+                pages_per_call: 16,
+                page_bytes: 4096,
+            },
+            rows: vec![
+                row(PageKind::Small, None),
+                row(PageKind::Hugetlb, Some("none reserved")),
+                row(PageKind::Hugetlb, Some("none reserved")),
+            ],
+            small_to_huge: Some(Ratio {
+                ratio: known(4.0),
+                is_apart: true,
+            }),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn table_says_which_of_the_two_it_was() {
+        let inside = draw(&gup(Source::GupTest));
+        assert!(
+            inside.contains("Measured by the kernel itself: gup_test, in its form of 80 bytes")
+        );
+        assert!(
+            inside.contains("put") && !inside.contains("tee"),
+            "{inside}"
+        );
+        assert!(inside.contains("11.0"), "{inside}");
+        let outside = draw(&gup(Source::Estimate));
+        assert!(
+            outside.contains("An estimate from the outside"),
+            "{outside}"
+        );
+        assert!(outside.contains("no gup_test: not here"), "{outside}");
+        assert!(
+            outside.contains("-4.50") && outside.contains("73.0"),
+            "{outside}"
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_below_and_the_comparison_last() {
+        let text = draw(&gup(Source::Estimate));
+        assert_eq!(text.matches("hugetlb: none reserved").count(), 1, "{text}");
+        assert_eq!(text.matches("refused: see below").count(), 2, "{text}");
+        assert!(text.contains("×4.00 (95 %: 3.50 to 4.50); the intervals do not overlap."));
+    }
+}

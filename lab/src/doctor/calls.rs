@@ -30,7 +30,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn read(machine: &Machine, status: &str, program: Option<PathBuf>) -> Self {
         let text = |e: io::Error| plain(&e);
-        let refusal = |refusal: Option<&fullbore::Error>| match refusal {
+        let refusal = |refusal: Option<fullbore::Error>| match refusal {
             None => Ok(()),
             Some(e) => Err(e.to_string().trim_end_matches("; ").to_owned()),
         };

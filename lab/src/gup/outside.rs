@@ -6,14 +6,16 @@
 //! one source pipe for each 16 slots, as tee always begins at the head. Every pass ends in the same way: the slots are
 //! moved on by splice, which is timed apart, and dropped, which is not.
 
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fullbore::pages::{PageKind, Pages, Request};
+use fullbore::pages::PageKind;
 use fullbore::read::discard::Discard;
 use fullbore::sys::{self, SpliceFlags};
 use fullbore::{Error, Result, capacity, probe};
 
-use crate::gup::{PAGES_PER_CALL, Timing};
+use crate::gup::{PAGES_PER_CALL, Timing, map};
 use crate::stats::median;
 use crate::sys::gup::{Lent, Pipe};
 
@@ -21,7 +23,7 @@ use crate::sys::gup::{Lent, Pipe};
 const PASSES: usize = 5;
 
 /// Why nothing can be estimated here, if that is so.
-pub(super) fn refusal() -> Result<()> {
+fn refusal() -> Result<()> {
     match probe::vmsplice_is_by_reference() {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::new(
@@ -37,26 +39,24 @@ pub(super) fn refusal() -> Result<()> {
     }
 }
 
-/// One case, ready to be measured again and again.
-pub(super) struct Outside {
-    kind: PageKind,
-    touched: bool,
+/// The pipes that every case is measured with.
+pub(super) struct Rig {
     /// Bytes of one call.
     chunk: usize,
+    /// Calls that fill a pipe.
+    calls: usize,
     target: Pipe,
     /// Where the slots are moved on to.
     behind: Pipe,
-    sources: Vec<Pipe>,
-    lent: Lent,
     discard: Discard,
 }
 
-impl Outside {
-    pub(super) fn new(kind: PageKind, touched: bool) -> Result<Self> {
+impl Rig {
+    pub(super) fn new() -> Result<Self> {
+        refusal()?;
         let chunk = PAGES_PER_CALL * rustix::param::page_size();
         let target = Pipe::new()?;
         let granted = capacity::largest(&target.write)?.granted;
-        let behind = Pipe::with_capacity(granted)?;
         let calls = granted / chunk;
         if calls == 0 {
             return Err(Error::new(
@@ -65,35 +65,70 @@ impl Outside {
                 "close other pipes, or raise fs.pipe-user-pages-soft with sysctl",
             ));
         }
-        let mut case = Self {
-            kind,
-            touched,
+        Ok(Self {
             chunk,
+            calls,
+            behind: Pipe::with_capacity(granted)?,
             target,
-            behind,
-            sources: Vec::new(),
-            lent: map(kind, touched, calls * chunk)?,
             discard: Discard::new()?,
-        };
-        if touched && kind != PageKind::Small {
-            case.lent.prove_huge()?;
-        }
-        for call in 0..calls {
-            let source = Pipe::with_capacity(chunk)?;
-            case.lend(call, &source)?;
-            case.sources.push(source);
-        }
-        Ok(case)
+        })
     }
 
     /// Bytes of one pass.
     fn len(&self) -> usize {
-        self.sources.len() * self.chunk
+        self.calls * self.chunk
     }
 
-    fn lend(&mut self, call: usize, to: &Pipe) -> Result<()> {
-        let lent = self.lent.lend(call * self.chunk, self.chunk, to);
-        whole("vmsplice", lent, self.chunk)
+    fn drain(&self, passes: &mut Passes) -> Result<()> {
+        let flags = SpliceFlags::NONBLOCK;
+        let start = Instant::now();
+        for _ in 0..self.calls {
+            let moved = sys::splice(&self.target.read, &self.behind.write, self.chunk, flags);
+            whole("splice", moved, self.chunk)?;
+        }
+        passes.splice.push(ns_since(start));
+        let mut left = self.len();
+        while left > 0 {
+            match self.discard.discard(&self.behind.read, left, flags) {
+                Ok(0) => break,
+                Ok(n) => left -= n.min(left),
+                Err(e) => return Err(refused("splice", e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One case, ready to be measured again and again.
+pub(super) struct Outside {
+    rig: Rc<Rig>,
+    kind: PageKind,
+    touched: bool,
+    /// The read ends are enough: what is in a pipe stays there, and is only ever tee'd.
+    sources: Vec<OwnedFd>,
+    lent: Lent,
+}
+
+impl Outside {
+    pub(super) fn new(rig: Rc<Rig>, kind: PageKind, touched: bool) -> Result<Self> {
+        let mut lent = map(kind, touched, rig.len())?;
+        if touched && kind != PageKind::Small {
+            lent.prove_huge()?;
+        }
+        let mut sources = Vec::new();
+        for call in 0..rig.calls {
+            let source = Pipe::with_capacity(rig.chunk)?;
+            let filled = lent.lend(call * rig.chunk, rig.chunk, &source);
+            whole("vmsplice", filled, rig.chunk)?;
+            sources.push(source.read);
+        }
+        Ok(Self {
+            rig,
+            kind,
+            touched,
+            sources,
+            lent,
+        })
     }
 
     /// Measures for so long, passes of both kinds in turn.
@@ -113,7 +148,7 @@ impl Outside {
                 self.by_vmsplice(&mut passes)?;
             }
         }
-        let pages = (self.len() / rustix::param::page_size()) as f64;
+        let pages = (self.rig.len() / rustix::param::page_size()) as f64;
         let per_page = |ns: &[f64]| median(ns).unwrap_or_default() / pages;
         let vmsplice = per_page(&passes.vmsplice);
         let (tee, splice) = (per_page(&passes.tee), per_page(&passes.splice));
@@ -130,45 +165,27 @@ impl Outside {
     fn by_vmsplice(&mut self, passes: &mut Passes) -> Result<()> {
         if !self.touched {
             // Pages of addresses that were never used, and page tables that are not there yet.
-            self.lent = map(self.kind, false, self.len())?;
+            self.lent = map(self.kind, false, self.rig.len())?;
         }
+        let (rig, chunk) = (&self.rig, self.rig.chunk);
         let start = Instant::now();
-        for call in 0..self.sources.len() {
-            let lent = self.lent.lend(call * self.chunk, self.chunk, &self.target);
-            whole("vmsplice", lent, self.chunk)?;
+        for call in 0..rig.calls {
+            let lent = self.lent.lend(call * chunk, chunk, &rig.target);
+            whole("vmsplice", lent, chunk)?;
         }
         passes.vmsplice.push(ns_since(start));
-        self.drain(passes)
+        rig.drain(passes)
     }
 
     fn by_tee(&mut self, passes: &mut Passes) -> Result<()> {
+        let (rig, flags) = (&self.rig, SpliceFlags::NONBLOCK);
         let start = Instant::now();
         for source in &self.sources {
-            let flags = SpliceFlags::NONBLOCK;
-            let teed = sys::tee(&source.read, &self.target.write, self.chunk, flags);
-            whole("tee", teed, self.chunk)?;
+            let teed = sys::tee(source, &rig.target.write, rig.chunk, flags);
+            whole("tee", teed, rig.chunk)?;
         }
         passes.tee.push(ns_since(start));
-        self.drain(passes)
-    }
-
-    fn drain(&self, passes: &mut Passes) -> Result<()> {
-        let flags = SpliceFlags::NONBLOCK;
-        let start = Instant::now();
-        for _ in &self.sources {
-            let moved = sys::splice(&self.target.read, &self.behind.write, self.chunk, flags);
-            whole("splice", moved, self.chunk)?;
-        }
-        passes.splice.push(ns_since(start));
-        let mut left = self.len();
-        while left > 0 {
-            match self.discard.discard(&self.behind.read, left, flags) {
-                Ok(0) => break,
-                Ok(n) => left -= n.min(left),
-                Err(e) => return Err(refused("splice", e)),
-            }
-        }
-        Ok(())
+        rig.drain(passes)
     }
 }
 
@@ -182,16 +199,6 @@ struct Passes {
 
 fn ns_since(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64
-}
-
-fn map(kind: PageKind, touched: bool, len: usize) -> Result<Lent> {
-    Pages::map(&Request {
-        len,
-        kind,
-        lock: false,
-        fill: touched.then_some(b'X'),
-    })
-    .map(Lent::new)
 }
 
 fn whole(call: &str, moved: std::io::Result<usize>, len: usize) -> Result<()> {

@@ -265,7 +265,7 @@ fn absent(is_debugfs_mounted: bool) -> Error {
 }
 
 impl<D: Device> TestFile<D> {
-    fn probe(device: D, name: &str) -> Result<Self> {
+    pub(crate) fn probe(device: D, name: &str) -> Result<Self> {
         let page = [0u8; 1];
         let job = Job {
             address: page.as_ptr() as usize & !(rustix::param::page_size() - 1),
@@ -307,4 +307,4 @@ impl<D: Device> TestFile<D> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,18 +5,18 @@ use rustix::io::Errno;
 use super::*;
 
 /// A kernel of one era: knows one request, and times what it is asked to at fixed costs.
-struct Kernel {
+pub(crate) struct Kernel {
     form: Form,
     /// Bytes from the start of the address range that are mapped.
     mapped: u64,
     calls: Cell<u32>,
 }
 
-const NS_PER_PAGE: u64 = 25;
-const PUT_NS_PER_PAGE: u64 = 10;
+pub(crate) const NS_PER_PAGE: u64 = 25;
+pub(crate) const PUT_NS_PER_PAGE: u64 = 10;
 
 impl Kernel {
-    fn new(form: Form) -> Self {
+    pub(crate) fn new(form: Form) -> Self {
         Self {
             form,
             mapped: u64::MAX,
@@ -62,11 +62,11 @@ const JOB: Job = Job {
 #[test]
 fn request_numbers_are_those_of_the_header_files() {
     // _IOWR('g', 1, size), as x86 and ARM encode it.
-    let expected = [0xc050_6701, 0xc048_6701, 0xc078_6701, 0xc020_6701];
+    let expected: [Opcode; 4] = [0xc050_6701, 0xc048_6701, 0xc078_6701, 0xc020_6701];
     let sizes = Form::ALL.map(Form::size);
     assert_eq!(sizes, [80, 72, 120, 32]);
     if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-        assert_eq!(Form::ALL.map(|f| f.request() as u32), expected);
+        assert_eq!(Form::ALL.map(Form::request), expected);
     }
 }
 
