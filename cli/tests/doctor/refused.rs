@@ -193,3 +193,25 @@ fn without_processes_doctor_says_that_nothing_works() {
         measured_or_explained(&run(command));
     }
 }
+
+#[test]
+fn the_call_that_is_refused_is_the_one_that_is_named() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    let calls = [
+        ("vmsplice", libc::SYS_vmsplice),
+        ("splice", libc::SYS_splice),
+        ("tee", libc::SYS_tee),
+        ("no pipe", libc::SYS_pipe2),
+    ];
+    for (name, call) in calls {
+        let mut command = fullbore(GUP);
+        seccomp::refuse(&mut command, &[call], EPERM);
+        let run = run(command);
+        // Where the kernel has gup_test it needs none of them.
+        if !run.status.success() {
+            assert!(run.err.starts_with(&format!("fullbore: {name}")), "{run}");
+        }
+    }
+}

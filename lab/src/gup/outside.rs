@@ -53,9 +53,9 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Result<Self> {
+        let target = Pipe::new()?;
         refusal()?;
         let chunk = PAGES_PER_CALL * rustix::param::page_size();
-        let target = Pipe::new()?;
         let granted = capacity::largest(&target.write)?.granted;
         let calls = granted / chunk;
         if calls == 0 {
@@ -65,13 +65,38 @@ impl Rig {
                 "close other pipes, or raise fs.pipe-user-pages-soft with sysctl",
             ));
         }
-        Ok(Self {
+        let rig = Self {
             chunk,
             calls,
             behind: Pipe::with_capacity(granted)?,
             target,
             discard: Discard::new()?,
-        })
+        };
+        rig.try_calls()?;
+        Ok(rig)
+    }
+
+    /// A call that is refused is named here, and not by what goes wrong after it.
+    fn try_calls(&self) -> Result<()> {
+        let (target, behind) = (&self.target, &self.behind);
+        let flags = SpliceFlags::NONBLOCK;
+        whole("write", sys::write(&target.write, b"X"), 1)?;
+        whole("tee", sys::tee(&target.read, &behind.write, 1, flags), 1)?;
+        whole(
+            "splice",
+            sys::splice(&target.read, &behind.write, 1, flags),
+            1,
+        )?;
+        self.clear();
+        Ok(())
+    }
+
+    /// Drops what an error may have left behind. Where that fails, the next call will say so.
+    fn clear(&self) {
+        for pipe in [&self.target, &self.behind] {
+            let flags = SpliceFlags::NONBLOCK;
+            while matches!(self.discard.discard(&pipe.read, self.len(), flags), Ok(n) if n > 0) {}
+        }
     }
 
     /// Bytes of one pass.
@@ -133,6 +158,7 @@ impl Outside {
 
     /// Measures for so long, passes of both kinds in turn.
     pub(super) fn trial(&mut self, time: Duration) -> Result<Timing> {
+        self.rig.clear();
         let mut passes = Passes::default();
         // The first two are not counted.
         self.by_vmsplice(&mut Passes::default())?;
