@@ -3,6 +3,7 @@
 //! One file for each group of checks. In each, reading is apart from judging, which is pure.
 
 mod calls;
+mod cgroup;
 mod cost;
 mod limits;
 mod memory;

@@ -271,31 +271,30 @@ fn measure_here(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_s,
         machine,
-        method: Method {
-            source: match means {
-                Means::Inside(_) => Source::GupTest,
-                Means::Outside(..) => Source::Estimate,
-            },
-            request_bytes: match &means {
-                Means::Inside(file) => Some(file.form.size()),
-                Means::Outside(..) => None,
-            },
-            no_gup_test: match means {
-                Means::Inside(_) => None,
-                Means::Outside(_, why) => Some(why),
-            },
-            cpu,
-            rounds: options.rounds,
-            rounds_done,
-            seconds: options.seconds,
-            seed: options.seed,
-            pages_per_call: PAGES_PER_CALL,
-            page_bytes: rustix::param::page_size(),
-        },
+        method: method(options, means, cpu, rounds_done),
         small_to_huge: small_to_huge(&rows),
         rows,
         warnings,
     })
+}
+
+fn method(options: &Options, means: Means, cpu: Option<usize>, rounds_done: usize) -> Method {
+    let (source, request_bytes, no_gup_test) = match means {
+        Means::Inside(file) => (Source::GupTest, Some(file.form.size()), None),
+        Means::Outside(_, why) => (Source::Estimate, None, Some(why)),
+    };
+    Method {
+        source,
+        request_bytes,
+        no_gup_test,
+        cpu,
+        rounds: options.rounds,
+        rounds_done,
+        seconds: options.seconds,
+        seed: options.seed,
+        pages_per_call: PAGES_PER_CALL,
+        page_bytes: rustix::param::page_size(),
+    }
 }
 
 fn row(kind: PageKind, touched: bool, refused: Option<Error>, samples: Vec<Sample>) -> Row {

@@ -86,8 +86,10 @@ fn output_that_nobody_reads_is_no_failure() {
         let (read_end, write_end) = pipe();
         drop(read_end);
         let run = start(fullbore(line), Stdio::null(), write_end).finish();
-        assert_ne!(run.err.matches("cannot be printed").count(), 1, "{run}");
-        assert!(!run.err.contains("panicked"), "{run}");
+        // Where nothing can be measured it says that.
+        let is_explained = run.status.code() == Some(1) && run.err.starts_with("fullbore: ");
+        assert!(run.status.success() || is_explained, "{run}");
+        assert!(!run.err.contains("cannot be printed"), "{run}");
     }
 }
 

@@ -1,10 +1,9 @@
 //! Huge pages, reserved pages, and how much memory this process may have.
 
-use std::path::Path;
-
 use fullbore::pages::{PageKind, Pages, Request};
 use fullbore::size::Size;
 
+use super::cgroup::{self, Limit};
 use super::{Check, Presence};
 use crate::machine::{Machine, read, read_number, value};
 
@@ -38,13 +37,6 @@ pub(super) struct Hugetlb {
     pub(super) overcommit: u64,
 }
 
-/// Bytes that the memory cgroup may use, and uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
-    pub(super) most: u64,
-    pub(super) used: Option<u64>,
-}
-
 impl Facts {
     pub(super) fn read(machine: &Machine, status: &str) -> Self {
         Self {
@@ -60,7 +52,7 @@ impl Facts {
                 let overcommit = read_number("/proc/sys/vm/nr_overcommit_hugepages");
                 hugetlb_pages(&text, overcommit.unwrap_or(0))
             }),
-            cgroup: read("/proc/self/cgroup").and_then(|text| cgroup_limit(&text)),
+            cgroup: cgroup::memory(),
         }
     }
 }
@@ -114,56 +106,13 @@ fn hugetlb_pages(meminfo: &str, overcommit: u64) -> Option<Hugetlb> {
     })
 }
 
-/// The tightest limit of this process's memory cgroup and those around it, of either version.
-fn cgroup_limit(cgroup: &str) -> Option<Option<Limit>> {
-    let mut is_known = false;
-    let mut tightest: Option<Limit> = None;
-    for [limit, usage] in cgroup_files(cgroup) {
-        is_known |= Path::new(&limit).parent().is_some_and(Path::exists);
-        // "max" is no number, and the other version's "none" is about 2⁶³.
-        let most = read_number::<u64>(&limit).filter(|&most| most < 1 << 62);
-        if let Some(most) = most
-            && tightest.is_none_or(|t| most < t.most)
-        {
-            let used = read_number(&usage);
-            tightest = Some(Limit { most, used });
-        }
-    }
-    is_known.then_some(tightest)
-}
-
-/// Files of limit and usage, from the innermost cgroup outwards.
-fn cgroup_files(cgroup: &str) -> Vec<[String; 2]> {
-    let mut files = Vec::new();
-    for line in cgroup.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let (root, names) = if controllers.is_empty() {
-            ("/sys/fs/cgroup", ["memory.max", "memory.current"])
-        } else if controllers.split(',').any(|c| c == "memory") {
-            let names = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
-            ("/sys/fs/cgroup/memory", names)
-        } else {
-            continue;
-        };
-        for path in Path::new(path).ancestors() {
-            let path = path.to_string_lossy();
-            let directory = format!("{root}{}", path.trim_end_matches('/'));
-            files.push(names.map(|name| format!("{directory}/{name}")));
-        }
-    }
-    files
-}
-
 pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     vec![
         huge_pages(facts),
         free_memory(facts),
         defrag(facts),
         hugetlb(facts.hugetlb),
-        cgroup(facts.cgroup),
+        memory_cgroup(facts.cgroup),
     ]
 }
 
@@ -286,7 +235,7 @@ fn hugetlb(pages: Option<Hugetlb>) -> Check {
 /// What a ladder needs beside the program: buffers, pipes, pages in flight.
 const ENOUGH: u64 = 256 << 20;
 
-fn cgroup(limit: Option<Option<Limit>>) -> Check {
+fn memory_cgroup(limit: Option<Option<Limit>>) -> Check {
     let id = "memory-cgroup";
     let round = |bytes: u64| format!("{} MiB", bytes >> 20);
     match limit {
@@ -308,140 +257,4 @@ fn cgroup(limit: Option<Option<Limit>>) -> Check {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::State;
-
-    const BUDDY: &str = "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 \n\
-        Node 0, zone   Normal  12748   4804   2092    424    526    397    267    123     21      7     32 \n";
-
-    fn facts() -> Facts {
-        Facts {
-            thp: Presence::There,
-            enabled: Some("madvise".into()),
-            defrag: Some("madvise".into()),
-            huge_size: Some(2 << 20),
-            page_size: 4096,
-            huge_page: Ok(()),
-            is_off_for_process: false,
-            free: free_blocks(BUDDY),
-            hugetlb: None,
-            cgroup: None,
-        }
-    }
-
-    #[test]
-    fn free_blocks_of_all_zones_are_added_up() {
-        let free = free_blocks(BUDDY).unwrap();
-        assert_eq!(free.len(), 11);
-        assert_eq!((free[0], free[9], free[10]), (12748, 8, 35));
-        // A block of 4 MiB has room for two of 2 MiB.
-        assert_eq!(blocks_of(&free, 2 << 20, 4096), 8 + 2 * 35);
-        assert_eq!(free_blocks(""), None);
-        assert_eq!(free_blocks("Node 0, zone Normal 1 x"), None);
-        assert_eq!(blocks_of(&[5], 2 << 20, 4096), 0);
-    }
-
-    #[test]
-    fn huge_pages_are_judged_by_trial_before_setting() {
-        assert_eq!(huge_pages(&facts()).state, State::Ok);
-        let refused = || Err("0B of 2MiB are".to_owned());
-        let judged = |enabled: Option<&str>, thp, huge_page, off| {
-            huge_pages(&Facts {
-                enabled: enabled.map(str::to_owned),
-                thp,
-                huge_page,
-                is_off_for_process: off,
-                ..facts()
-            })
-        };
-        let there = Presence::There;
-        assert_eq!(
-            judged(Some("never"), there, refused(), false).state,
-            State::Missing
-        );
-        assert_eq!(
-            judged(Some("always"), there, refused(), false).state,
-            State::Costs
-        );
-        assert_eq!(
-            judged(Some("always"), there, refused(), true).state,
-            State::Missing
-        );
-        assert_eq!(
-            judged(None, Presence::Absent, refused(), false).state,
-            State::Missing
-        );
-        assert_eq!(
-            judged(None, Presence::Unseen, refused(), false).state,
-            State::Unknown
-        );
-    }
-
-    #[test]
-    fn fragmented_memory_and_lazy_defrag_cost() {
-        assert_eq!(free_memory(&facts()).state, State::Ok);
-        let fragmented = Facts {
-            free: Some(vec![100_000, 5000]),
-            ..facts()
-        };
-        assert_eq!(free_memory(&fragmented).state, State::Costs);
-        let unknown = Facts {
-            free: None,
-            ..facts()
-        };
-        assert_eq!(free_memory(&unknown).state, State::Unknown);
-        for (word, state) in [
-            ("never", State::Costs),
-            ("defer", State::Costs),
-            ("always", State::Ok),
-        ] {
-            let facts = Facts {
-                defrag: Some(word.into()),
-                ..facts()
-            };
-            assert_eq!(defrag(&facts).state, state, "{word}");
-        }
-    }
-
-    #[test]
-    fn reserved_pages_are_read_from_recorded_text() {
-        let meminfo = |total, free| {
-            format!(
-                "MemTotal: 8148404 kB\nHugePages_Total: {total}\nHugePages_Free: {free}\nHugepagesize: 2048 kB\n"
-            )
-        };
-        let judged = |text: &str, overcommit| hugetlb(hugetlb_pages(text, overcommit));
-        assert_eq!(judged(&meminfo(0, 0), 0).state, State::Missing);
-        assert_eq!(judged(&meminfo(4, 0), 0).found, "all 4 in use");
-        assert_eq!(judged(&meminfo(4, 3), 0).found, "3 of 4 of 2MiB free");
-        assert_eq!(judged(&meminfo(0, 0), 2).state, State::Ok);
-        assert_eq!(judged("MemTotal: 1 kB\n", 0).found, "this kernel has none");
-        assert_eq!(judged("", 0).state, State::Unknown);
-    }
-
-    #[test]
-    fn both_versions_of_cgroups_are_looked_at_from_the_inside_out() {
-        let files = cgroup_files("9:name=systemd:/\n4:memory,hugetlb:/a/b\n0::/\n");
-        let limits: Vec<_> = files.iter().map(|[limit, _]| limit.as_str()).collect();
-        assert_eq!(
-            limits,
-            [
-                "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
-                "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
-                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "/sys/fs/cgroup/memory.max",
-            ]
-        );
-        assert!(cgroup_files("nonsense\n").is_empty());
-    }
-
-    #[test]
-    fn tight_memory_costs() {
-        let limit = |most, used| Some(Some(Limit { most, used }));
-        assert_eq!(cgroup(limit(64 << 20, Some(1 << 20))).state, State::Costs);
-        assert_eq!(cgroup(limit(1 << 30, None)).state, State::Ok);
-        assert_eq!(cgroup(Some(None)).state, State::Ok);
-        assert_eq!(cgroup(None).state, State::Unknown);
-    }
-}
+mod tests;

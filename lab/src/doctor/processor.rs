@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cost::{Measured, steal_since_boot};
-use super::{Check, Presence};
+use super::{Check, Presence, cgroup};
 use crate::machine::{CpuPair, Hypervisor, Machine, choose_cpus, read};
 use crate::stats::Estimate;
 use crate::travel::{Distance, distance};
@@ -44,7 +44,7 @@ impl Facts {
         Self {
             allowed: machine.topology.cpus_allowed.len(),
             pair,
-            quota: read("/proc/self/cgroup").and_then(|text| quota(&text)),
+            quota: cgroup::cpus(),
             mitigations: machine.mitigations.clone(),
             tells_mitigations: std::path::Path::new(CPU).join("vulnerabilities").exists(),
             hypervisor: machine.hypervisor,
@@ -66,52 +66,6 @@ fn some_avg10(pressure: &str) -> Option<f64> {
         .split(' ')
         .find_map(|word| word.strip_prefix("avg10="))?;
     avg10.parse::<f64>().ok().map(|percent| percent / 100.0)
-}
-
-/// The tightest quota of this process's cgroup and those around it, in CPUs.
-fn quota(cgroup: &str) -> Option<Option<f64>> {
-    let mut is_known = false;
-    let mut tightest: Option<f64> = None;
-    for line in cgroup.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let is_cpu = controllers.split(',').any(|c| c == "cpu");
-        if !controllers.is_empty() && !is_cpu {
-            continue;
-        }
-        let root = if is_cpu {
-            "/sys/fs/cgroup/cpu"
-        } else {
-            "/sys/fs/cgroup"
-        };
-        for path in std::path::Path::new(path).ancestors() {
-            let directory = format!("{root}{}", path.to_string_lossy().trim_end_matches('/'));
-            is_known |= std::path::Path::new(&directory).exists();
-            let text = if is_cpu {
-                let file = |name| read(&format!("{directory}/cpu.cfs_{name}_us"));
-                file("quota")
-                    .zip(file("period"))
-                    .map(|(q, p)| format!("{q} {p}"))
-            } else {
-                read(&format!("{directory}/cpu.max"))
-            };
-            if let Some(cpus) = text.and_then(|text| cpus_of(&text))
-                && tightest.is_none_or(|t| cpus < t)
-            {
-                tightest = Some(cpus);
-            }
-        }
-    }
-    is_known.then_some(tightest)
-}
-
-/// `200000 100000`: so many of so many microseconds. No limit is `max` or -1.
-fn cpus_of(quota_and_period: &str) -> Option<f64> {
-    let (quota, period) = quota_and_period.split_once(' ')?;
-    let (quota, period) = (quota.parse::<u32>().ok()?, period.parse::<u32>().ok()?);
-    (period > 0).then(|| f64::from(quota) / f64::from(period))
 }
 
 pub(super) fn judge(facts: &Facts, measured: &Measured) -> Vec<Check> {
