@@ -1,8 +1,8 @@
 //! What only the lab needs of the system.
 #![allow(unsafe_code)]
 
-pub(crate) mod mapping;
 pub(crate) mod gup;
+pub(crate) mod mapping;
 
 use std::io;
 use std::mem::MaybeUninit;
