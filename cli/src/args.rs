@@ -45,6 +45,8 @@ pub enum Command {
     Read(PairArgs),
     Ring(crate::ring::RingArgs),
     Walk(crate::walk::WalkArgs),
+    Gup(crate::gup::GupArgs),
+    Doctor(crate::doctor::DoctorArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

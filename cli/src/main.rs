@@ -2,7 +2,9 @@
 
 mod args;
 mod bandwidth;
+mod doctor;
 mod failure;
+mod gup;
 mod ladder;
 mod ladder_csv;
 mod measuring;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         Command::Read(args) => read::run(args),
         Command::Ring(args) => ring::run(args),
         Command::Walk(args) => walk::run(args),
+        Command::Gup(args) => gup::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

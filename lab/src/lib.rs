@@ -6,7 +6,9 @@
 
 pub mod bandwidth;
 pub mod config;
+pub mod doctor;
 pub mod faults;
+pub mod gup;
 pub mod ladder;
 pub mod machine;
 pub mod memory;

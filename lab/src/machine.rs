@@ -288,7 +288,7 @@ fn parse_ticks(stat: &str, cpu: usize) -> Option<CpuTicks> {
 }
 
 /// The value of the first `key : value` line of `/proc/cpuinfo` or `/proc/meminfo`.
-fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     values(text, key).next()
 }
 
@@ -401,11 +401,11 @@ fn last_level_cache(cpu: usize) -> Option<Cache> {
 }
 
 /// The text of a file without the white space around it; `None` when it cannot be read.
-fn read(path: &str) -> Option<String> {
+pub(crate) fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
+pub(crate) fn read_number<T: std::str::FromStr>(path: &str) -> Option<T> {
     read(path)?.parse().ok()
 }
 

@@ -1,6 +1,7 @@
 //! What only the lab needs of the system.
 #![allow(unsafe_code)]
 
+pub(crate) mod gup;
 pub(crate) mod mapping;
 
 use std::io;
@@ -63,6 +64,19 @@ pub(crate) fn monotonic_ns() -> u64 {
 fn run_queue_wait(schedstat: &str) -> Option<Duration> {
     let ns = schedstat.split_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(ns))
+}
+
+/// Enters the kernel and leaves it again (`getppid(2)`), past the C library and the vDSO.
+///
+/// # Errors
+/// A sandbox refuses even that.
+pub(crate) fn enter_kernel() -> io::Result<()> {
+    // SAFETY: the call has no arguments and touches no memory.
+    let parent = unsafe { libc::syscall(libc::SYS_getppid) };
+    if parent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Lets the calling thread run on one CPU only.

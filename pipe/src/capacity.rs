@@ -86,7 +86,7 @@ fn explain(what: &str, errno: Errno) -> Error {
             "the descriptor is not a pipe, or the size is out of range",
             "connect it with | to another program, and ask for at most 2GiB",
         ),
-        other => Error::system(what, other, ""),
+        other => Error::system(what, other, "a sandbox may forbid fcntl"),
     }
 }
 

@@ -1,0 +1,73 @@
+//! `fullbore gup`: what get_user_pages costs per page on this machine.
+
+mod table;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use fullbore_lab::gup::{self, Options};
+use fullbore_lab::machine::{Machine, choose_cpus};
+
+use crate::args::{self, Color};
+use crate::failure::{Failure, Outcome};
+use crate::measuring;
+
+/// Show what it costs the kernel to find and reference a page (get_user_pages), for each kind of pages.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore gup\n  \
+    fullbore gup --rounds 25 --seconds 0.1\n  \
+    fullbore gup --json > gup.json")]
+pub struct GupArgs {
+    /// Rounds; each measures every kind of pages once, in an order of its own
+    #[arg(long, default_value_t = 15, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Seconds for each kind of pages in a round
+    #[arg(long, default_value_t = 0.05, value_parser = args::trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    seconds: f64,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Colours in the table
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
+
+pub fn run(args: &GupArgs) -> Outcome {
+    let machine = Machine::detect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let options = Options {
+        rounds: args.rounds as usize,
+        seconds: args.seconds,
+        seed: now.as_nanos() as u64,
+        cpu: choose_cpus(&machine).map(|pair| pair.writer),
+    };
+    let interrupted = measuring::interruptible()?;
+    let bar = measuring::progress_bar(gup::cases().len() * options.rounds, "trials");
+    let measured = gup::measure(&options, machine, now.as_secs(), |done| {
+        bar.set_position(done as u64);
+        bar.tick();
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    let result = match measured {
+        // Interrupted before there was anything to show.
+        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        other => other?,
+    };
+    if args.json {
+        measuring::print_json(&result)?;
+    } else {
+        measuring::print(&table::draw(&result), args.color)?;
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}

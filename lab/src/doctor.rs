@@ -1,0 +1,226 @@
+//! What this machine allows, what it refuses, what that costs, and how to change it. Nothing here changes anything.
+//!
+//! One file for each group of checks. In each, reading is apart from judging, which is pure.
+
+mod calls;
+mod cgroup;
+mod cost;
+mod limits;
+mod memory;
+mod processor;
+mod sight;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::machine::{self, Machine};
+
+pub use cost::Measured;
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum State {
+    /// As it should be.
+    #[serde(rename = "ok")]
+    Ok,
+    /// It works, and could be faster.
+    #[serde(rename = "costs you")]
+    Costs,
+    /// It is not there, or refused.
+    #[serde(rename = "missing")]
+    Missing,
+    /// This system does not say.
+    #[serde(rename = "unknown")]
+    Unknown,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Costs, Self::Missing, Self::Unknown];
+
+    /// For people, and the same word as in a document.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Costs => "costs you",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What was looked at; stays the same from version to version.
+    pub id: &'static str,
+    /// What it came to.
+    pub state: State,
+    /// The value, or what a trial showed.
+    pub found: String,
+    /// What that costs.
+    pub costs: Option<String>,
+    /// The command, or the deed, that changes it.
+    pub change: Option<String>,
+    /// Nothing works while this is so.
+    pub is_fatal: bool,
+}
+
+impl Check {
+    fn new(id: &'static str, state: State, found: impl Into<String>) -> Self {
+        Self {
+            id,
+            state,
+            found: found.into(),
+            costs: None,
+            change: None,
+            is_fatal: false,
+        }
+    }
+
+    fn ok(id: &'static str, found: impl Into<String>) -> Self {
+        Self::new(id, State::Ok, found)
+    }
+
+    fn slow(id: &'static str, found: impl Into<String>) -> Self {
+        Self::new(id, State::Costs, found)
+    }
+
+    fn missing(id: &'static str, found: impl Into<String>) -> Self {
+        Self::new(id, State::Missing, found)
+    }
+
+    fn unknown(id: &'static str, found: impl Into<String>) -> Self {
+        Self::new(id, State::Unknown, found)
+    }
+
+    fn costs(mut self, costs: impl Into<String>) -> Self {
+        self.costs = Some(costs.into());
+        self
+    }
+
+    fn change(mut self, change: impl Into<String>) -> Self {
+        self.change = Some(change.into());
+        self
+    }
+
+    fn fatal(mut self) -> Self {
+        self.is_fatal = true;
+        self
+    }
+}
+
+/// Checks that belong together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// What they are about.
+    pub title: &'static str,
+    /// The checks.
+    pub checks: Vec<Check>,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Form of this document.
+    pub schema: &'static str,
+    /// Version of this program.
+    pub version: &'static str,
+    /// Seconds since 1970.
+    pub started_unix_s: u64,
+    /// Whether Fullbore can do its job here at all.
+    pub is_usable: bool,
+    /// What was measured.
+    pub measured: Measured,
+    /// The checks.
+    pub groups: Vec<Group>,
+    /// The kind of machine.
+    pub machine: Machine,
+}
+
+impl Report {
+    /// All checks, in order.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.groups.iter().flat_map(|group| &group.checks)
+    }
+}
+
+/// Looks at this machine through the eyes of this process: its user, its sandbox, its CPUs. Takes a fraction of a second.
+///
+/// `program` is this program's own file where that is known: the lab starts its trials from it.
+#[must_use]
+pub fn examine(program: Option<PathBuf>, started_unix_s: u64) -> Report {
+    let machine = Machine::detect();
+    let status = machine::read("/proc/self/status").unwrap_or_default();
+    // Costs first: what follows would disturb them.
+    let measured = cost::measure(&machine);
+    let groups = vec![
+        Group {
+            title: "System calls",
+            checks: calls::judge(&calls::Facts::read(&machine, &status, program)),
+        },
+        Group {
+            title: "Memory",
+            checks: memory::judge(&memory::Facts::read(&machine, &status)),
+        },
+        Group {
+            title: "Limits on pipes",
+            checks: limits::judge(&limits::Facts::read(&machine)),
+        },
+        Group {
+            title: "Processors",
+            checks: processor::judge(&processor::Facts::read(&machine), &measured),
+        },
+        Group {
+            title: "What may be watched",
+            checks: sight::judge(&sight::Facts::read()),
+        },
+    ];
+    let is_fatal = |group: &Group| group.checks.iter().any(|check| check.is_fatal);
+    Report {
+        schema: "fullbore.doctor/1",
+        version: env!("CARGO_PKG_VERSION"),
+        started_unix_s,
+        is_usable: !groups.iter().any(is_fatal),
+        measured,
+        groups,
+        machine,
+    }
+}
+
+/// How to let a container make the system calls that its sandbox refuses.
+const ALLOW_CALLS: &str =
+    "docker run --security-opt seccomp=unconfined, or a seccomp profile that allows the call";
+
+/// The system's message, without Rust's `(os error N)`.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether something is there: a file that is absent from a directory that can be seen is missing, otherwise nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    There,
+    Absent,
+    Unseen,
+}
+
+impl Presence {
+    fn of(path: &str, among: &str) -> Self {
+        let is_there = |path: &str| std::path::Path::new(path).exists();
+        match (is_there(path), is_there(among)) {
+            (true, _) => Self::There,
+            (false, true) => Self::Absent,
+            (false, false) => Self::Unseen,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

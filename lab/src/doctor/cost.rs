@@ -1,0 +1,194 @@
+//! What a system call costs here, what it costs to wake somebody, and how far two CPUs are from each other: measured.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use fullbore::sys::{pipe, read, write};
+use serde::Serialize;
+
+use crate::machine::{CpuTicks, Machine, choose_cpus, cpu_ticks, steal_share};
+use crate::stats::{Estimate, estimate};
+use crate::{sys, travel};
+
+/// Each figure takes so long.
+const TIME: Duration = Duration::from_millis(25);
+/// getppid(2) calls in a batch: 20 µs or more, long against reading the clock.
+const CALLS: u32 = 200;
+/// Round trips in a batch.
+const TRIPS: u32 = 10;
+/// A round trip needs two wake-ups.
+const WAKE_UPS: f64 = 2.0;
+
+/// What was measured. Each is a median of batches with its 95 % interval; none where it could not be measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measured {
+    /// One getppid(2), in nanoseconds: entering the kernel and leaving it.
+    pub system_call_ns: Option<Estimate>,
+    /// One byte through a pipe to a reader that sleeps on the same CPU, in microseconds: half a round trip.
+    pub wake_up_one_cpu_us: Option<Estimate>,
+    /// The same with the reader on another CPU.
+    pub wake_up_two_cpus_us: Option<Estimate>,
+    /// A cache line from one of these CPUs to the other, in nanoseconds.
+    pub line_travel_ns: Option<f64>,
+    /// The CPUs: the first one alone, and both.
+    pub cpus: Option<[usize; 2]>,
+    /// Share of the time, while this was measured, that the hypervisor gave the first CPU to others.
+    pub steal: Option<f64>,
+    /// Why something is missing.
+    pub refused: Vec<String>,
+}
+
+pub(super) fn measure(machine: &Machine) -> Measured {
+    let pair = choose_cpus(machine);
+    let cpus = pair.map(|pair| [pair.writer, pair.reader]);
+    let mut measured = Measured {
+        cpus,
+        ..Measured::default()
+    };
+    let ticks = || cpus.and_then(|[cpu, _]| cpu_ticks(cpu));
+    let before = ticks();
+    measured.system_call_ns = system_call();
+    if let Some([one, other]) = cpus {
+        let mut keep = |result: io::Result<Option<Estimate>>| match result {
+            Ok(estimate) => estimate,
+            Err(e) => {
+                let why = e.to_string();
+                if !measured.refused.contains(&why) {
+                    measured.refused.push(why);
+                }
+                None
+            }
+        };
+        measured.wake_up_one_cpu_us = keep(wake_up([one, one]));
+        if one != other {
+            measured.wake_up_two_cpus_us = keep(wake_up([one, other]));
+            let travel = travel::line_travel_ns(one, other);
+            measured.line_travel_ns = travel.unwrap_or_default();
+        }
+    } else {
+        let why = "the system does not say which CPUs this process may use";
+        measured.refused.push(why.to_owned());
+    }
+    measured.steal = before
+        .zip(ticks())
+        .map(|(before, after)| steal_share(&before, &after));
+    measured
+}
+
+/// The share of steal since the machine was started.
+pub(super) fn steal_since_boot(cpu: usize) -> Option<f64> {
+    let start = CpuTicks { steal: 0, total: 0 };
+    Some(steal_share(&start, &cpu_ticks(cpu)?))
+}
+
+fn system_call() -> Option<Estimate> {
+    let mut batches = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        let batch = Instant::now();
+        for _ in 0..CALLS {
+            sys::enter_kernel().ok()?;
+        }
+        batches.push(batch.elapsed().as_nanos() as f64 / f64::from(CALLS));
+    }
+    thinned(&batches)
+}
+
+/// The interval of thousands of batches takes long to compute and is no better: 100 of them, evenly spread.
+fn thinned(batches: &[f64]) -> Option<Estimate> {
+    let step = batches.len().div_ceil(100).max(1);
+    let some: Vec<f64> = batches.iter().copied().step_by(step).collect();
+    estimate(&some)
+}
+
+/// Two threads send a byte back and forth through two pipes and sleep in between.
+fn wake_up(cpus: [usize; 2]) -> io::Result<Option<Estimate>> {
+    let (there_read, there_write) = pipe()?;
+    let (back_read, back_write) = pipe()?;
+    std::thread::scope(|scope| {
+        let echo = std::thread::Builder::new().spawn_scoped(scope, move || {
+            // Whatever happens, the pipes' ends are dropped here, and the other side wakes up.
+            let (from, to) = (there_read, back_write);
+            let pinned = sys::pin_to_cpu(cpus[1]);
+            while pinned.is_ok() && pass(&from, &to).unwrap_or(false) {}
+            pinned
+        })?;
+        let batches = std::thread::Builder::new()
+            .spawn_scoped(scope, move || {
+                let (to, from) = (there_write, back_read);
+                sys::pin_to_cpu(cpus[0]).map(|()| round_trips(&to, &from))
+            })?
+            .join();
+        let refused = |e: fullbore::Error| io::Error::other(e.to_string());
+        let batches = batches.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let echoed = echo
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        echoed.map_err(refused)?;
+        Ok(thinned(&batches.map_err(refused)??))
+    })
+}
+
+/// Passes one byte on; false at the end of file.
+fn pass(from: &OwnedFd, to: &OwnedFd) -> io::Result<bool> {
+    let mut byte = [0];
+    if read(from, &mut byte)? == 0 {
+        return Ok(false);
+    }
+    write(to, &byte).map(|n| n == 1)
+}
+
+/// Microseconds of one wake-up, for each batch.
+fn round_trips(to: &OwnedFd, from: &OwnedFd) -> io::Result<Vec<f64>> {
+    let mut batches = Vec::new();
+    let mut byte = [0];
+    let mut trip = || -> io::Result<bool> {
+        write(to, b"X")?;
+        Ok(read(from, &mut byte)? == 1)
+    };
+    // Both threads are there after the first.
+    if !trip()? {
+        return Ok(batches);
+    }
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        let batch = Instant::now();
+        for _ in 0..TRIPS {
+            if !trip()? {
+                return Ok(batches);
+            }
+        }
+        let us = batch.elapsed().as_nanos() as f64 / 1e3;
+        batches.push(us / f64::from(TRIPS) / WAKE_UPS);
+    }
+    Ok(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_its_costs() {
+        let machine = Machine::detect();
+        let measured = measure(&machine);
+        assert!(measured.system_call_ns.unwrap().median > 1.0);
+        let Some([one, other]) = measured.cpus else {
+            eprintln!("SKIPPED this_machine_has_its_costs: no CPUs can be chosen");
+            return;
+        };
+        assert!(measured.refused.is_empty(), "{:?}", measured.refused);
+        assert!(measured.wake_up_one_cpu_us.unwrap().median > 0.1);
+        assert_eq!(measured.wake_up_two_cpus_us.is_some(), one != other);
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_had_is_named_and_nobody_waits_for_ever() {
+        let cpu = Machine::detect().topology.cpus_allowed[0];
+        for cpus in [[cpu, 99_999], [99_999, cpu]] {
+            let why = wake_up(cpus).unwrap_err().to_string();
+            assert!(why.starts_with("CPU 99999 refused"), "{why}");
+        }
+    }
+}

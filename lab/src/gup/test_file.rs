@@ -1,0 +1,310 @@
+//! gup_test, the kernel's own benchmark: a file in debugfs whose ioctl takes references to pages and times that.
+//!
+//! Its argument has changed three times, and the request number encodes the argument's size, so that a kernel answers to
+//! its own form only: the form is probed, newest first.
+
+use std::fs::File;
+use std::io;
+use std::mem::offset_of;
+
+use fullbore::{Error, Result};
+use rustix::ioctl::{Direction, Opcode, opcode};
+
+use crate::sys::gup::{Argument, ioctl};
+
+const DIRECTORY: &str = "/sys/kernel/debug";
+
+/// The forms of the argument: one for each era of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Linux 5.13 and later: `gup_test`, 80 bytes.
+    Test80,
+    /// Linux 5.11 and 5.12: `gup_test`, 72 bytes.
+    Test72,
+    /// Linux 4.20 to 5.10: `gup_benchmark`, 120 bytes.
+    Benchmark120,
+    /// Linux up to 4.19: `gup_benchmark`, 32 bytes; it does not time how long giving back takes.
+    Benchmark32,
+}
+
+/// `struct gup_test` of mm/gup_test.h, Linux 5.13 and later.
+#[repr(C)]
+struct Test80 {
+    get_us: u64,
+    put_us: u64,
+    addr: u64,
+    size: u64,
+    pages_per_call: u32,
+    gup_flags: u32,
+    test_flags: u32,
+    which_pages: [u32; 8],
+}
+
+/// `struct gup_test` of mm/gup_test.h, Linux 5.11 and 5.12.
+#[repr(C)]
+struct Test72 {
+    get_us: u64,
+    put_us: u64,
+    addr: u64,
+    size: u64,
+    pages_per_call: u32,
+    flags: u32,
+    which_pages: [u32; 8],
+}
+
+/// `struct gup_benchmark` of mm/gup_benchmark.c, Linux 4.20 to 5.10.
+#[repr(C)]
+struct Benchmark120 {
+    get_us: u64,
+    put_us: u64,
+    addr: u64,
+    size: u64,
+    pages_per_call: u32,
+    flags: u32,
+    expansion: [u64; 10],
+}
+
+/// `struct gup_benchmark` of mm/gup_benchmark.c, Linux up to 4.19.
+#[repr(C)]
+struct Benchmark32 {
+    us: u64,
+    addr: u64,
+    size: u64,
+    pages_per_call: u32,
+    flags: u32,
+}
+
+/// Where a form keeps what. Flags stay zero: a reference for reading, as vmsplice takes it.
+struct Layout {
+    get_us: usize,
+    put_us: Option<usize>,
+    addr: usize,
+    size: usize,
+    pages_per_call: usize,
+}
+
+macro_rules! layout {
+    ($form:ty, $get:ident, $put:expr) => {
+        Layout {
+            get_us: offset_of!($form, $get),
+            put_us: $put,
+            addr: offset_of!($form, addr),
+            size: offset_of!($form, size),
+            pages_per_call: offset_of!($form, pages_per_call),
+        }
+    };
+}
+
+impl Form {
+    /// Every form, newest first.
+    pub const ALL: [Self; 4] = [
+        Self::Test80,
+        Self::Test72,
+        Self::Benchmark120,
+        Self::Benchmark32,
+    ];
+
+    /// Name of the file in debugfs.
+    #[must_use]
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Test80 | Self::Test72 => "gup_test",
+            Self::Benchmark120 | Self::Benchmark32 => "gup_benchmark",
+        }
+    }
+
+    /// Bytes of the argument.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Test80 => size_of::<Test80>(),
+            Self::Test72 => size_of::<Test72>(),
+            Self::Benchmark120 => size_of::<Benchmark120>(),
+            Self::Benchmark32 => size_of::<Benchmark32>(),
+        }
+    }
+
+    /// `_IOWR('g', 1, …)`: `get_user_pages_fast` in every version.
+    #[must_use]
+    pub const fn request(self) -> Opcode {
+        opcode::from_components(Direction::ReadWrite, b'g', 1, self.size())
+    }
+
+    fn layout(self) -> Layout {
+        match self {
+            Self::Test80 => layout!(Test80, get_us, Some(offset_of!(Test80, put_us))),
+            Self::Test72 => layout!(Test72, get_us, Some(offset_of!(Test72, put_us))),
+            Self::Benchmark120 => {
+                layout!(Benchmark120, get_us, Some(offset_of!(Benchmark120, put_us)))
+            }
+            Self::Benchmark32 => layout!(Benchmark32, us, None),
+        }
+    }
+
+    fn argument(self, job: &Job) -> Argument {
+        let layout = self.layout();
+        let mut argument = Argument([0; Argument::LEN]);
+        put(&mut argument, layout.addr, job.address as u64);
+        put(&mut argument, layout.size, job.bytes as u64);
+        let at = layout.pages_per_call;
+        argument.0[at..at + 4].copy_from_slice(&job.pages_per_call.to_ne_bytes());
+        argument
+    }
+
+    fn timed(self, argument: &Argument) -> Timed {
+        let layout = self.layout();
+        Timed {
+            get_us: number(argument, layout.get_us),
+            put_us: layout.put_us.map(|at| number(argument, at)),
+            bytes: number(argument, layout.size),
+        }
+    }
+}
+
+fn put(argument: &mut Argument, at: usize, value: u64) {
+    argument.0[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+}
+
+fn number(argument: &Argument, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&argument.0[at..at + 8]);
+    u64::from_ne_bytes(bytes)
+}
+
+/// What to take references to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    pub(crate) pages_per_call: u32,
+}
+
+/// What the kernel says it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timed {
+    /// Whole microseconds to take the references.
+    pub(crate) get_us: u64,
+    /// Whole microseconds to give them back.
+    pub(crate) put_us: Option<u64>,
+    /// Bytes that references were taken to.
+    pub(crate) bytes: u64,
+}
+
+/// Whatever answers to the ioctl: the file, or a simulated kernel in tests.
+pub(crate) trait Device {
+    fn ioctl(&self, form: Form, argument: &mut Argument) -> io::Result<()>;
+}
+
+impl Device for File {
+    fn ioctl(&self, form: Form, argument: &mut Argument) -> io::Result<()> {
+        loop {
+            match ioctl(self, form, argument) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+/// gup_test as this kernel has it.
+#[derive(Debug)]
+pub(crate) struct TestFile<D = File> {
+    device: D,
+    pub(crate) form: Form,
+}
+
+impl TestFile {
+    /// Opens it and finds out which form it has.
+    ///
+    /// # Errors
+    /// Why it cannot be used here. That is so on most machines.
+    pub(crate) fn open() -> Result<Self> {
+        let mut refusal = None;
+        for name in [Form::Test80, Form::Benchmark120].map(Form::file) {
+            let path = format!("{DIRECTORY}/{name}");
+            match File::options().read(true).write(true).open(path) {
+                Ok(device) => return Self::probe(device, name),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => refusal = Some(e),
+            }
+        }
+        Err(match refusal {
+            Some(e) => Error::system(
+                "gup_test cannot be opened",
+                e,
+                "run as root, outside of a container",
+            ),
+            None => absent(is_mounted(DIRECTORY)),
+        })
+    }
+}
+
+/// Bytes of the request that this kernel's gup_test answers to.
+///
+/// # Errors
+/// Why it cannot be used here.
+pub fn size_here() -> Result<usize> {
+    TestFile::open().map(|file| file.form.size())
+}
+
+/// debugfs is never empty.
+fn is_mounted(directory: &str) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn absent(is_debugfs_mounted: bool) -> Error {
+    if is_debugfs_mounted {
+        let advice = "boot a kernel built with CONFIG_GUP_TEST=y";
+        return Error::new("no gup_test", "this kernel was built without it", advice);
+    }
+    Error::new(
+        "no gup_test",
+        format!("{DIRECTORY} is empty or may not be read"),
+        "as root: mount -t debugfs none /sys/kernel/debug; the kernel needs CONFIG_GUP_TEST=y as well",
+    )
+}
+
+impl<D: Device> TestFile<D> {
+    pub(crate) fn probe(device: D, name: &str) -> Result<Self> {
+        let page = [0u8; 1];
+        let job = Job {
+            address: page.as_ptr() as usize & !(rustix::param::page_size() - 1),
+            bytes: rustix::param::page_size(),
+            pages_per_call: 1,
+        };
+        let mut last = io::Error::from(io::ErrorKind::InvalidInput);
+        for form in Form::ALL.into_iter().filter(|form| form.file() == name) {
+            match device.ioctl(form, &mut form.argument(&job)) {
+                Ok(()) => return Ok(Self { device, form }),
+                Err(e) => last = e,
+            }
+        }
+        Err(Error::system(
+            format!("{name} answers to no form known"),
+            last,
+            "report the kernel's version",
+        ))
+    }
+
+    /// Takes references once to all pages of the job.
+    ///
+    /// # Errors
+    /// What the ioctl reports, or that it took none.
+    pub(crate) fn time(&self, job: &Job) -> Result<Timed> {
+        let mut argument = self.form.argument(job);
+        self.device
+            .ioctl(self.form, &mut argument)
+            .map_err(|e| Error::system("gup_test refused", e, "measure fewer pages"))?;
+        match self.form.timed(&argument) {
+            timed if timed.bytes == 0 => Err(Error::new(
+                "gup_test refused",
+                "it took no reference to any page",
+                "",
+            )),
+            timed => Ok(timed),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
