@@ -292,7 +292,11 @@ pub fn summarise(
 /// What a reader of the whole run should know.
 #[must_use]
 pub fn warnings(samples: &[Vec<Sample>]) -> Vec<String> {
-    let mut seen = states(samples.iter().flatten());
+    state_warnings(states(samples.iter().flatten()))
+}
+
+/// What a reader should know of the states that were seen, each once.
+pub(crate) fn state_warnings(mut seen: Vec<State>) -> Vec<String> {
     seen.retain(|s| *s != State::OneCpu);
     let mut warnings = Vec::new();
     if seen.len() > 1 {
@@ -317,13 +321,12 @@ fn states<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<State> {
 
 /// The state of most trials on two CPUs.
 fn prevailing_state(samples: &[Vec<Sample>]) -> Option<State> {
-    let count = |state| {
-        samples
-            .iter()
-            .flatten()
-            .filter(|s| s.state == state)
-            .count()
-    };
+    prevailing(samples.iter().flatten().map(|s| s.state))
+}
+
+/// The most frequent state of two CPUs.
+pub(crate) fn prevailing(seen: impl Iterator<Item = State> + Clone) -> Option<State> {
+    let count = |state| seen.clone().filter(|s| *s == state).count();
     [State::Unknown, State::Far, State::Moved, State::Near]
         .into_iter()
         .filter(|s| count(*s) > 0)

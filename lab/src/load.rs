@@ -1,0 +1,1 @@
+//! Reads saved runs.
