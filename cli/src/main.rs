@@ -10,6 +10,7 @@ mod pair_output;
 mod profile;
 mod read;
 mod saved;
+mod sweep;
 mod table;
 mod write;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Ladder(args) => ladder::run(args),
         Command::Profile(args) => profile::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
