@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod bandwidth;
+pub mod compare;
 pub mod config;
 pub mod faults;
 pub mod ladder;

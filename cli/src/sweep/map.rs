@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
 use fullbore::size::Size;
+use fullbore_lab::run::State;
 use fullbore_lab::sweep::{Cell, Sweep};
 
 use crate::args::Color;
@@ -43,6 +44,7 @@ pub fn shades(asked: Color) -> Shades {
 pub fn draw(sweep: &Sweep, shades: Shades) -> String {
     let mut out = format!("{}\n\n", headline(sweep));
     let scale = Scale::of(sweep);
+    let main = main_state(sweep);
     let mut reasons = Vec::new();
     let _ = write!(out, "{HEAD}{:<10}", "capacity");
     for buffer in &sweep.buffers {
@@ -53,7 +55,12 @@ pub fn draw(sweep: &Sweep, shades: Shades) -> String {
         let _ = write!(out, "{:<10}", Size(row[0].capacity).to_string());
         for cell in row {
             out.push(' ');
-            draw_cell(&mut out, cell, &scale, shades, &mut reasons);
+            let doubt = match cell.gib_per_s {
+                Some(_) if cell.state != main => '*',
+                Some(rate) if is_wide(rate) => '~',
+                _ => ' ',
+            };
+            draw_cell(&mut out, cell, doubt, &scale, shades, &mut reasons);
         }
         out.push('\n');
     }
@@ -79,8 +86,9 @@ pub fn headline(sweep: &Sweep) -> String {
     let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
     let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
     let [writer, reader] = method.cpus;
+    let main = main_state(sweep);
     let travel = sweep.cells.iter().find_map(|cell| {
-        let sample = cell.samples.iter().find(|s| Some(s.state) == cell.state)?;
+        let sample = cell.samples.iter().find(|s| Some(s.state) == main)?;
         Some((sample.line_travel_ns.before?, sample.state))
     });
     let distance = travel.map_or(String::new(), |(ns, state)| {
@@ -101,6 +109,12 @@ pub fn headline(sweep: &Sweep) -> String {
         method.rounds,
         method.seconds,
     )
+}
+
+/// The state that most cells tell of.
+fn main_state(sweep: &Sweep) -> Option<State> {
+    let states = || sweep.cells.iter().filter_map(|c| c.state);
+    states().max_by_key(|state| states().filter(|s| s == state).count())
 }
 
 /// Equal steps of it are equal factors.
@@ -148,6 +162,7 @@ const INDEXED: [u8; 8] = [17, 24, 60, 242, 245, 143, 179, 221];
 fn draw_cell(
     out: &mut String,
     cell: &Cell,
+    doubt: char,
     scale: &Scale,
     shades: Shades,
     reasons: &mut Vec<String>,
@@ -162,7 +177,6 @@ fn draw_cell(
     };
     let place = scale.place(rate.median);
     let step = |steps: usize| ((place * steps as f64) as usize).min(steps - 1);
-    let doubt = if is_wide(rate) { '~' } else { ' ' };
     let text = format!("{:>5}{doubt}", short(rate.median));
     if shades == Shades::Characters {
         let shade = CHARACTERS[step(CHARACTERS.len())];
@@ -224,6 +238,13 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
     }
     if !sweep.method.read_with.touches_data() {
         text.push_str(".\nThe reader does not touch the data: GiB/s is a rate of references");
+    }
+    if sweep
+        .cells
+        .iter()
+        .any(|c| c.state.is_some() && c.state != main_state(sweep))
+    {
+        text.push_str(".\n* never measured in the state that prevailed: not to be compared with its neighbours");
     }
     let best = sweep.cells.iter().max_by(|a, b| {
         let rate = |c: &Cell| c.gib_per_s.map_or(0.0, |e| e.median);
