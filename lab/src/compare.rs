@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use fullbore::size::Size;
 use fullbore::{Error, Result};
 use serde::Serialize;
 
@@ -72,18 +71,32 @@ pub struct Against {
     pub rows: Vec<Row>,
 }
 
+/// What a figure is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// Larger is better.
+    #[serde(rename = "GiB/s")]
+    GibPerS,
+    /// Smaller is better.
+    #[serde(rename = "µs")]
+    Us,
+}
+
 /// One thing that was measured, in one state of the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name: a rung, or buffer and capacity.
+    /// Its name: a rung, a column, buffer and capacity.
     pub id: String,
+    /// What its figures are in.
+    pub unit: Unit,
     /// The state; trials of different states are never compared.
     pub state: State,
     /// In the base.
     pub base: Option<Figure>,
     /// In the other group.
     pub other: Option<Figure>,
-    /// other / base. The interval holds for all rows of the comparison at once.
+    /// Ratio of speeds: other / base of rates, base / other of times. The interval holds for all rows of the comparison at
+    /// once.
     pub ratio: Option<Estimate>,
     /// What the ratio allows to be said; absent where there is none.
     pub verdict: Option<Verdict>,
@@ -96,13 +109,13 @@ pub struct Row {
 /// What one group says of one thing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// GiB/s. Of a single run the median of its trials; of several the median of the runs' medians.
-    pub gib_per_s: Estimate,
+    /// Of a single run the median of its trials; of several the median of the runs' medians.
+    pub value: Estimate,
     /// Trials in this state, of all runs.
     pub trials: usize,
     /// Runs that have such trials.
     pub runs: usize,
-    /// Ratio to the first thing measured in the same run, round by round.
+    /// Ratio to the first rate measured in the same run, round by round.
     pub to_first: Option<Estimate>,
 }
 
@@ -257,6 +270,7 @@ fn summary(index: usize, group: &Group) -> GroupSummary {
 /// One row to be.
 struct Key {
     id: String,
+    unit: Unit,
     state: State,
     in_both: bool,
 }
@@ -268,20 +282,21 @@ fn keys(base: &[Vec<Series>], other: &[Vec<Series>]) -> Vec<Key> {
             .flatten()
             .any(|s| s.id == id && s.state == state)
     };
-    let mut ids: Vec<&str> = Vec::new();
+    let mut ids: Vec<(&str, Unit)> = Vec::new();
     for series in base.iter().chain(other).flatten() {
-        if !ids.contains(&&*series.id) {
-            ids.push(&series.id);
+        if ids.iter().all(|(id, _)| *id != series.id) {
+            ids.push((&series.id, series.unit));
         }
     }
     let mut keys = Vec::new();
-    for id in ids {
+    for (id, unit) in ids {
         // In the other states one does not know what is compared.
         for state in [State::Near, State::Far, State::OneCpu] {
             let (in_base, in_other) = (has(base, id, state), has(other, id, state));
             if in_base || in_other {
                 keys.push(Key {
                     id: id.to_owned(),
+                    unit,
                     state,
                     in_both: in_base && in_other,
                 });
@@ -305,16 +320,20 @@ fn row(key: &Key, base: &[Vec<Series>], other: &[Vec<Series>], together: usize) 
             (!runs.is_empty() && runs.iter().all(|r| !r.is_empty())).then_some(runs)
         };
         let (a, b) = (side(&a)?, side(&b)?);
-        let ratio = stats::ratio_of_medians(&slices_of(&b), &slices_of(&a), together)?;
+        let ratio = match key.unit {
+            Unit::GibPerS => stats::ratio_of_medians(&slices_of(&b), &slices_of(&a), together)?,
+            Unit::Us => stats::ratio_of_medians(&slices_of(&a), &slices_of(&b), together)?,
+        };
         Some((
             ratio,
             stats::unpaired_verdict(&ratio, samples(&a, &b), together),
         ))
     };
-    let absolute = judged(|s| &s.rates);
+    let absolute = judged(|s| &s.values);
     let inside = judged(|s| &s.to_first);
     Row {
         id: key.id.clone(),
+        unit: key.unit,
         state: key.state,
         base: figure(&a),
         other: figure(&b),
@@ -347,8 +366,8 @@ fn figure(series: &[&Series]) -> Option<Figure> {
         }
     };
     Some(Figure {
-        gib_per_s: estimate(|s| &s.rates)?,
-        trials: series.iter().map(|s| s.rates.len()).sum(),
+        value: estimate(|s| &s.values)?,
+        trials: series.iter().map(|s| s.values.len()).sum(),
         runs: series.len(),
         to_first: estimate(|s| &s.to_first),
     })
@@ -394,7 +413,7 @@ fn warnings(
             ),
         ] {
             let all = runs.iter().flatten().filter(|s| s.state == state);
-            let trials: usize = all.map(|s| s.rates.len()).sum();
+            let trials: usize = all.map(|s| s.values.len()).sum();
             if trials > 0 {
                 warnings.push(format!(
                     "{}: {trials} trials {why} are not compared",
@@ -404,11 +423,6 @@ fn warnings(
         }
     }
     warnings
-}
-
-/// How a cell of a sweep is called.
-fn cell_name(buffer: u64, capacity: u64) -> String {
-    format!("{} into {}", Size(buffer), Size(capacity))
 }
 
 /// A name for a terminal.

@@ -6,6 +6,7 @@ use fullbore::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::bandwidth;
 use crate::machine::Machine;
 use crate::profile::result::Profile;
 use crate::run::{self, Run};
@@ -20,6 +21,8 @@ pub enum Saved {
     Profile(Box<Profile>),
     /// `fullbore sweep`.
     Sweep(Box<Sweep>),
+    /// `fullbore bandwidth`.
+    Bandwidth(Box<bandwidth::result::Run>),
 }
 
 /// What kind of run was saved.
@@ -31,14 +34,17 @@ pub enum Kind {
     Profile,
     /// `fullbore sweep`.
     Sweep,
+    /// `fullbore bandwidth`.
+    Bandwidth,
 }
 
 impl Kind {
     /// Every kind, with the name and version of its newest form.
-    const ALL: [(Self, &str); 3] = [
+    const ALL: [(Self, &str); 4] = [
         (Self::Ladder, run::SCHEMA),
         (Self::Profile, crate::profile::result::SCHEMA),
         (Self::Sweep, sweep::SCHEMA),
+        (Self::Bandwidth, bandwidth::result::SCHEMA),
     ];
 
     fn schema(self) -> &'static str {
@@ -81,6 +87,7 @@ impl Saved {
             Self::Ladder(_) => Kind::Ladder,
             Self::Profile(_) => Kind::Profile,
             Self::Sweep(_) => Kind::Sweep,
+            Self::Bandwidth(_) => Kind::Bandwidth,
         }
     }
 
@@ -91,6 +98,7 @@ impl Saved {
             Self::Ladder(run) => &run.machine,
             Self::Profile(profile) => &profile.machine,
             Self::Sweep(sweep) => &sweep.machine,
+            Self::Bandwidth(run) => &run.machine,
         }
     }
 
@@ -101,6 +109,7 @@ impl Saved {
             Self::Ladder(run) => &run.version,
             Self::Profile(profile) => &profile.version,
             Self::Sweep(sweep) => &sweep.version,
+            Self::Bandwidth(run) => &run.version,
         }
     }
 
@@ -111,6 +120,7 @@ impl Saved {
             Self::Ladder(run) => run.started_unix_s,
             Self::Profile(profile) => profile.started_unix_s,
             Self::Sweep(sweep) => sweep.started_unix_s,
+            Self::Bandwidth(run) => run.started_unix_s,
         }
     }
 
@@ -121,6 +131,7 @@ impl Saved {
             Self::Ladder(run) => run.label.as_deref(),
             Self::Profile(profile) => profile.label.as_deref(),
             Self::Sweep(sweep) => sweep.label.as_deref(),
+            Self::Bandwidth(run) => run.label.as_deref(),
         }
     }
 }
@@ -157,6 +168,7 @@ fn parse(text: &str) -> std::result::Result<Saved, Bad> {
         Kind::Ladder => Saved::Ladder(typed(kind, document)?),
         Kind::Profile => Saved::Profile(typed(kind, document)?),
         Kind::Sweep => Saved::Sweep(typed(kind, document)?),
+        Kind::Bandwidth => Saved::Bandwidth(typed(kind, document)?),
     };
     Ok(saved)
 }

@@ -100,6 +100,15 @@ fn method(run: &Saved, push: &mut impl FnMut(&str, String)) {
             push("pages", method.pages.to_string());
             push("wait", method.wait.to_string());
         }
+        Saved::Bandwidth(run) => {
+            let method = &run.method;
+            push("CPUs", cpus(method.cpus));
+            push("rounds", method.rounds_done.to_string());
+            push("length of a trial", format!("{:.2} s", method.seconds));
+            push("message", Size(method.message_bytes).to_string());
+            push("buffer", Size(method.memory_bytes).to_string());
+            push("file system", plain(method.file_system.as_deref()));
+        }
         Saved::Profile(_) => {}
     }
 }

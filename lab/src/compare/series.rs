@@ -1,16 +1,22 @@
 //! What saved runs of each kind measured, in one and the same form.
 
+use fullbore::size::Size;
+
+use super::Unit;
+use crate::bandwidth::result as bandwidth;
 use crate::load::Saved;
-use crate::run::State;
+use crate::run::{self, State};
+use crate::sweep::Sweep;
 
 /// The trials of one thing in one state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub id: String,
+    pub unit: Unit,
     pub state: State,
-    /// GiB/s, one per trial.
-    pub rates: Vec<f64>,
-    /// Ratio to the first thing of the run in the same round. Empty for that thing itself.
+    /// In that unit, one per trial.
+    pub values: Vec<f64>,
+    /// Ratio to the first rate of the run in the same round. Empty for that rate itself, and for times.
     pub to_first: Vec<f64>,
 }
 
@@ -19,59 +25,44 @@ pub(super) struct Series {
 struct Trial {
     round: usize,
     state: State,
-    rate: f64,
+    value: f64,
 }
 
-/// Everything that a run measured. A profile measured nothing that could be compared.
+/// All trials of one thing.
+struct Thing {
+    id: String,
+    unit: Unit,
+    trials: Vec<Trial>,
+}
+
+/// Everything that a run measured, in its order. A profile measured nothing that could be compared.
 pub(super) fn series(run: &Saved) -> Vec<Series> {
-    let trials: Vec<(String, Vec<Trial>)> = match run {
-        Saved::Ladder(run) => run
-            .rungs
-            .iter()
-            .map(|rung| {
-                let all = std::iter::once(rung).chain(&rung.apart);
-                let samples = all.flat_map(|r| &r.samples);
-                let trial = |s: &crate::run::Sample| Trial {
-                    round: s.round,
-                    state: s.state,
-                    rate: s.gib_per_s,
-                };
-                (rung.id.clone(), samples.map(trial).collect())
-            })
-            .collect(),
-        Saved::Sweep(sweep) => sweep
-            .cells
-            .iter()
-            .map(|cell| {
-                let trial = |s: &crate::sweep::Sample| Trial {
-                    round: s.round,
-                    state: s.state,
-                    rate: s.gib_per_s,
-                };
-                let name = super::cell_name(cell.buffer, cell.capacity);
-                (name, cell.samples.iter().map(trial).collect())
-            })
-            .collect(),
+    let things = match run {
+        Saved::Ladder(run) => ladder(run),
+        Saved::Sweep(sweep) => cells(sweep),
+        Saved::Bandwidth(run) => columns(run),
         Saved::Profile(_) => Vec::new(),
     };
-    let first = trials.iter().position(|(_, trials)| !trials.is_empty());
+    let first = things
+        .iter()
+        .position(|t| t.unit == Unit::GibPerS && !t.trials.is_empty());
     let mut all = Vec::new();
-    for (i, (id, mine)) in trials.iter().enumerate() {
-        let mut states: Vec<_> = mine.iter().map(|t| t.state).collect();
+    for (i, thing) in things.iter().enumerate() {
+        let mut states: Vec<_> = thing.trials.iter().map(|t| t.state).collect();
         states.sort_unstable();
         states.dedup();
+        let first = first.filter(|first| *first != i && thing.unit == Unit::GibPerS);
         for state in states {
-            let of_state = || mine.iter().filter(|t| t.state == state);
-            let to_first = match first {
-                Some(first) if first != i => of_state()
-                    .filter_map(|t| ratio(t, &trials[first].1))
-                    .collect(),
-                _ => Vec::new(),
-            };
+            let of_state = || thing.trials.iter().filter(|t| t.state == state);
+            let to_first = first.map_or(Vec::new(), |first| {
+                let first = &things[first].trials;
+                of_state().filter_map(|t| ratio(t, first)).collect()
+            });
             all.push(Series {
-                id: id.clone(),
+                id: thing.id.clone(),
+                unit: thing.unit,
                 state,
-                rates: of_state().map(|t| t.rate).collect(),
+                values: of_state().map(|t| t.value).collect(),
                 to_first,
             });
         }
@@ -86,6 +77,88 @@ fn ratio(trial: &Trial, first: &[Trial]) -> Option<f64> {
     let same = |other: &&Trial| {
         other.round == trial.round && (other.state == trial.state || either_is_one_cpu(other))
     };
-    let ratio = trial.rate / first.iter().find(same)?.rate;
+    let ratio = trial.value / first.iter().find(same)?.value;
     ratio.is_finite().then_some(ratio)
+}
+
+fn ladder(run: &run::Run) -> Vec<Thing> {
+    let thing = |rung: &run::RungResult| {
+        let all = std::iter::once(rung).chain(&rung.apart);
+        let trials = all.flat_map(|r| &r.samples).map(|s| Trial {
+            round: s.round,
+            state: s.state,
+            value: s.gib_per_s,
+        });
+        Thing {
+            id: rung.id.clone(),
+            unit: Unit::GibPerS,
+            trials: trials.collect(),
+        }
+    };
+    run.rungs.iter().map(thing).collect()
+}
+
+/// Cells, then the round trips of every capacity, which the cells of one capacity repeat.
+fn cells(sweep: &Sweep) -> Vec<Thing> {
+    let rates = sweep.cells.iter().map(|cell| Thing {
+        id: format!("{} into {}", Size(cell.buffer), Size(cell.capacity)),
+        unit: Unit::GibPerS,
+        trials: cell
+            .samples
+            .iter()
+            .map(|s| Trial {
+                round: s.round,
+                state: s.state,
+                value: s.gib_per_s,
+            })
+            .collect(),
+    });
+    let trips = sweep.cells.chunk_by(|a, b| a.capacity == b.capacity);
+    let trips = trips.map(|row| Thing {
+        id: format!("1 B through {}", Size(row[0].capacity)),
+        unit: Unit::Us,
+        trials: row
+            .iter()
+            .flat_map(|cell| &cell.samples)
+            .filter_map(|s| {
+                Some(Trial {
+                    round: s.round,
+                    state: s.state,
+                    value: s.round_trips?.median_us,
+                })
+            })
+            .collect(),
+    });
+    rates.chain(trips).collect()
+}
+
+/// Columns, then round trips.
+fn columns(run: &bandwidth::Run) -> Vec<Thing> {
+    let rates = run.columns.iter().map(|column| {
+        let all = std::iter::once(column).chain(&column.apart);
+        let trials = all.flat_map(|c| &c.samples).map(|s| Trial {
+            round: s.round,
+            state: s.state,
+            value: s.gib_per_s,
+        });
+        Thing {
+            id: column.id.clone(),
+            unit: Unit::GibPerS,
+            trials: trials.collect(),
+        }
+    });
+    let trips = run.latencies.iter().map(|latency| {
+        let all = std::iter::once(latency).chain(&latency.apart);
+        let trials = all.flat_map(|l| &l.samples).map(|s| Trial {
+            round: s.round,
+            state: s.state,
+            value: s.median_us,
+        });
+        Thing {
+            id: latency.id.clone(),
+            unit: Unit::Us,
+            trials: trials.collect(),
+        }
+    });
+    rates.chain(trips).collect()
 }
