@@ -32,6 +32,7 @@ pub enum Command {
     Profile(crate::profile::ProfileArgs),
     Bandwidth(crate::bandwidth::BandwidthArgs),
     Sweep(crate::sweep::SweepArgs),
+    Compare(crate::compare::CompareArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \

@@ -2,6 +2,7 @@
 
 mod args;
 mod bandwidth;
+mod compare;
 mod failure;
 mod ladder;
 mod ladder_csv;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Sweep(args) => sweep::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
