@@ -97,7 +97,7 @@ pub fn draw(lines: &[Line]) -> String {
             Some(e) => e.clone(),
             None => {
                 let label = line.label.as_ref();
-                let label = label.map_or(String::new(), |l| format!(": {}", shown(l)));
+                let label = label.map_or(String::new(), |l| format!(" ({})", shown(l)));
                 format!(
                     "{:<40} {}{label}",
                     shown(&line.measured),
@@ -115,5 +115,6 @@ pub fn draw(lines: &[Line]) -> String {
         out.push_str(text.trim_end());
         out.push('\n');
     }
+    out.push_str("\nNames count within a kind; --kind chooses which one last is of.\n");
     out
 }

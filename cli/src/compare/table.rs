@@ -98,8 +98,30 @@ fn table(against: &Against) -> String {
         b,
         format!("{b} / A"),
     );
+    // What one side never measured, in whatever state, is no line of a comparison.
+    let has = |id: &str, side: fn(&Row) -> &Option<Figure>| {
+        let mut rows = against.rows.iter().filter(|r| r.id == id);
+        rows.any(|r| side(r).is_some())
+    };
+    let (mut only_a, mut only_b) = (Vec::new(), Vec::new());
     for row in &against.rows {
-        let _ = writeln!(out, "{}", line(row));
+        let only = match (has(&row.id, |r| &r.base), has(&row.id, |r| &r.other)) {
+            (true, false) => &mut only_a,
+            (false, true) => &mut only_b,
+            _ => {
+                let _ = writeln!(out, "{}", line(row));
+                continue;
+            }
+        };
+        let name = shown(&row.id);
+        if !only.contains(&name) {
+            only.push(name);
+        }
+    }
+    for (letter, only) in [("A", only_a), (&**b, only_b)] {
+        if !only.is_empty() {
+            let _ = writeln!(out, "only in {letter}: {}", only.join(", "));
+        }
     }
     out
 }
@@ -114,14 +136,14 @@ fn line(row: &Row) -> String {
     let interval = match row.ratio {
         Some(Estimate {
             ci95: [low, high], ..
-        }) => format!("{low:.2}–{high:.2}"),
+        }) => format!("{}–{}", short(low), short(high)),
         None => match (&row.base, &row.other) {
             (Some(_), None) => "only in A".into(),
             (None, Some(_)) => "not in A".into(),
             _ => "no ratio".into(),
         },
     };
-    let (words, style) = judged(row.verdict);
+    let (words, style) = judged(row.verdict, row.ratio);
     // Inside each run, against its first line.
     let first = |f: &Option<Figure>| {
         let ratio = f.as_ref().and_then(|f| f.to_first);
@@ -130,7 +152,7 @@ fn line(row: &Row) -> String {
     let inside = row.ratio_of_ratios.map_or(String::new(), |r| {
         format!("{} {}", times(r.median), mark(row.verdict_inside))
     });
-    let (_, inside_style) = judged(row.verdict_inside);
+    let (_, inside_style) = judged(row.verdict_inside, row.ratio_of_ratios);
     let name = shown(&row.id) + unit;
     format!(
         "{name:<26} {:<7} {:>7} {:>7} {style}{ratio:>8}{style:#}  {interval:<13} {style}{words:<15}{style:#} {:>6} {:>7} {inside_style}{inside:>10}{inside_style:#}",
@@ -161,10 +183,13 @@ fn mark(verdict: Option<Verdict>) -> &'static str {
     }
 }
 
-fn judged(verdict: Option<Verdict>) -> (String, Style) {
+fn judged(verdict: Option<Verdict>, ratio: Option<Estimate>) -> (String, Style) {
+    let clear = ratio.is_some_and(|r| r.ci95[0] > 1.0 || r.ci95[1] < 1.0);
     let (word, style) = match verdict {
         Some(Verdict::Faster) => ("faster", BETTER),
         Some(Verdict::Slower) => ("slower", WORSE),
+        // The trials agree, but so few of them may by chance.
+        Some(Verdict::NotDistinguishable) if clear => ("too few", Style::new()),
         Some(Verdict::NotDistinguishable) => ("within noise", Style::new()),
         None => ("", Style::new()),
     };

@@ -51,7 +51,10 @@ fn hardware(machine: &Machine, push: &mut impl FnMut(&str, String)) {
     caches.sort_unstable();
     caches.dedup();
     push("last-level cache", caches.join(", "));
-    push("memory", size(machine.memory_total));
+    // To a tenth of a GiB: what a kernel keeps for itself differs by some KiB from boot to boot.
+    let memory = machine.memory_total;
+    let memory = memory.map(|n| format!("{:.1}GiB", n as f64 / (1u64 << 30) as f64));
+    push("memory", plain(memory.as_deref()));
     let hypervisor = match machine.hypervisor {
         None => "none seen".into(),
         Some(kind) => format!("{kind:?}").to_lowercase(),
