@@ -28,6 +28,7 @@ pub struct Group {
 
 /// All groups against the first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: String,
@@ -47,6 +48,7 @@ pub struct Comparison {
 
 /// What is said of a group.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupSummary {
     /// Its letter: A is the base.
     pub letter: String,
@@ -64,6 +66,7 @@ pub struct GroupSummary {
 
 /// One group against the base.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Against {
     /// Its letter.
     pub letter: String,
@@ -73,6 +76,7 @@ pub struct Against {
 
 /// What a figure is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Unit {
     /// Larger is better.
     #[serde(rename = "GiB/s")]
@@ -84,6 +88,7 @@ pub enum Unit {
 
 /// One thing that was measured, in one state of the machine.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Its name: a rung, a column, buffer and capacity.
     pub id: String,
@@ -108,6 +113,7 @@ pub struct Row {
 
 /// What one group says of one thing.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// Of a single run the median of its trials; of several the median of the runs' medians.
     pub value: Estimate,

@@ -19,6 +19,7 @@ const MEASURE: Duration = Duration::from_millis(60);
 
 /// What many round trips took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RoundTrips {
     /// How many were counted.
     pub count: usize,

@@ -20,6 +20,8 @@ pub mod reader;
 mod rng;
 pub mod run;
 pub mod rung;
+#[cfg(test)]
+mod schema;
 pub mod sequence;
 pub mod side;
 pub mod stats;

@@ -20,6 +20,7 @@ const OUTLIER_Z: f64 = 3.5;
 
 /// A median with its 95 % interval, both in the unit of the samples (for a ratio: no unit).
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The median of the samples.
     pub median: f64,
@@ -115,6 +116,7 @@ fn redrawn(runs: &[&[f64]], rng: &mut SplitMix64) -> f64 {
 
 /// What a ratio of speeds allows to be said.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Verdict {
     /// The numerator is the faster one.
     #[serde(rename = "faster")]

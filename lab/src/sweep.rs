@@ -19,6 +19,7 @@ pub const SCHEMA: &str = "fullbore.sweep/1";
 
 /// All trials of one sweep, and what they say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sweep {
     /// [`SCHEMA`].
     pub schema: String,
@@ -45,6 +46,7 @@ pub struct Sweep {
 
 /// How the trials of a sweep were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
@@ -64,9 +66,11 @@ pub struct Method {
     pub read_with: ReadWith,
     /// Kind of pages that buffers are made of.
     #[serde(with = "text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub pages: PageKind,
     /// How both sides wait.
     #[serde(with = "text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub wait: Wait,
     /// The question that was asked by name, if one was.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -75,6 +79,7 @@ pub struct Method {
 
 /// One buffer size with one capacity.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Bytes of a buffer.
     pub buffer: u64,
@@ -101,6 +106,7 @@ pub struct Cell {
 
 /// Time of a round trip, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Median over the rounds of each round's median.
     pub median: f64,
@@ -110,6 +116,7 @@ pub struct Latency {
 
 /// A rate in another state than the prevailing one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Apart {
     /// The state.
     pub state: State,
@@ -119,6 +126,7 @@ pub struct Apart {
 
 /// One trial of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Round, from 0.
     pub round: usize,

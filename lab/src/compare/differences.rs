@@ -12,6 +12,7 @@ use crate::trial::Until;
 
 /// Something that is not the same in every group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
     /// What it is.
     pub what: String,
