@@ -146,12 +146,10 @@ fn committed_run_fits_the_published_schema_and_a_damaged_one_does_not() {
         panic!("not a ladder");
     };
     fits(&serde_json::to_value(again).unwrap(), &schema, &schema).unwrap();
+    let mut newer = run.clone();
+    newer["schema"] = "fullbore.ladder/2".into();
+    let why = fits(&newer, &schema, &schema).unwrap_err();
+    assert!(why.contains("not \"fullbore.ladder/1\""), "{why}");
     run["rungs"][3]["samples"][0]["state"] = "nearby".into();
     assert!(fits(&run, &schema, &schema).is_err());
-    run["schema"] = "fullbore.ladder/2".into();
-    assert!(
-        fits(&run, &schema, &schema)
-            .unwrap_err()
-            .contains("not \"fullbore.ladder/1\"")
-    );
 }
