@@ -7,7 +7,7 @@ use fullbore_lab::load::{Kind, Saved};
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome, complain, print_result};
-use crate::ladder::{print, print_json};
+use crate::measuring::{print, print_json};
 
 mod find;
 mod list;

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,11 +12,10 @@ use fullbore::{Error, Result, capacity};
 use fullbore_lab::config::{ReadWith, WriteWith};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Color, size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::ladder::{cpus, print, print_json, this_program};
+use crate::measuring::{self, cpus, print, print_json, this_program};
 use crate::saved::Place;
 
 mod answer;
@@ -142,14 +140,8 @@ pub fn run(args: &SweepArgs) -> Outcome {
         preset: args.preset.map(|p| p.name().to_owned()),
         side: (this_program()?, "pair-side"),
     };
-    let place = match (&args.out, args.no_save) {
-        (Some(file), _) => Some(Place::file(file)?),
-        (None, true) => None,
-        (None, false) => Some(Place::new_in_state(now.as_secs(), "sweep")?),
-    };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-        .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "sweep")?;
+    let interrupted = measuring::interruptible()?;
 
     let sweep = sweep_and_save(&options, machine, place.as_ref(), &interrupted)?;
     if args.json {
@@ -220,11 +212,7 @@ fn sweep_and_save(
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Sweep> {
-    // Drawn between trials only, so that it never disturbs one.
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} trials, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = measuring::progress_bar(0, "trials");
     let mut not_saved = None;
     let sweep = fullbore_lab::sweep::sweep(options, machine, |event| {
         match event {

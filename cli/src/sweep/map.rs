@@ -29,7 +29,7 @@ pub enum Shades {
 pub fn shades(asked: Color) -> Shades {
     let of = |name| std::env::var(name).unwrap_or_default();
     let (colorterm, term) = (of("COLORTERM"), of("TERM"));
-    if crate::ladder::colour(asked) == ColorChoice::Never {
+    if crate::measuring::colour(asked) == ColorChoice::Never {
         Shades::Characters
     } else if matches!(&*colorterm, "truecolor" | "24bit") {
         Shades::True
