@@ -86,8 +86,11 @@ pub fn ratio_of_medians(
     };
     let ratio = centre(numerator)? / centre(denominator)?;
     let mut rng = SplitMix64::new(SEED);
+    let mut space = (Vec::new(), Vec::new());
     let mut ratios: Vec<f64> = (0..UNPAIRED_RESAMPLES)
-        .map(|_| redrawn(numerator, &mut rng) / redrawn(denominator, &mut rng))
+        .map(|_| {
+            redrawn(numerator, &mut rng, &mut space) / redrawn(denominator, &mut rng, &mut space)
+        })
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
     let tail = UNPAIRED_RESAMPLES / 40 / together.max(1);
@@ -101,17 +104,18 @@ pub fn ratio_of_medians(
 }
 
 /// The centre of a side whose runs, and whose samples within each, were drawn anew. No run is empty.
-fn redrawn(runs: &[&[f64]], rng: &mut SplitMix64) -> f64 {
-    let mut medians: Vec<f64> = (0..runs.len())
-        .map(|_| {
-            let run = runs[rng.below(runs.len())];
-            let mut samples: Vec<f64> = run.iter().map(|_| run[rng.below(run.len())]).collect();
-            samples.sort_unstable_by(f64::total_cmp);
-            middle(&samples)
-        })
-        .collect();
+fn redrawn(runs: &[&[f64]], rng: &mut SplitMix64, space: &mut (Vec<f64>, Vec<f64>)) -> f64 {
+    let (medians, samples) = space;
+    medians.clear();
+    for _ in runs {
+        let run = runs[rng.below(runs.len())];
+        samples.clear();
+        samples.extend(run.iter().map(|_| run[rng.below(run.len())]));
+        samples.sort_unstable_by(f64::total_cmp);
+        medians.push(middle(samples));
+    }
     medians.sort_unstable_by(f64::total_cmp);
-    middle(&medians)
+    middle(medians)
 }
 
 /// What a ratio of speeds allows to be said.
