@@ -12,6 +12,8 @@ use crate::stats::{self, Estimate};
 use crate::text;
 
 mod measure;
+#[cfg(test)]
+mod tests;
 pub use measure::{Event, Options, WARM_UP_S, sweep};
 
 /// Name and version of the saved form.
