@@ -18,8 +18,7 @@ use find::{Found, Name};
 /// Compare saved runs, of kernels, machines or settings: a table with intervals and verdicts, and what else differs.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder\n\
-    stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
+    after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
     Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise.\n\n\
     Examples:\n  \
     fullbore compare last~1 last\n  \

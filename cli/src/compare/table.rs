@@ -85,18 +85,13 @@ fn told(difference: &Difference, groups: &[GroupSummary]) -> String {
 
 fn table(against: &Against) -> String {
     let b = &against.letter;
+    let names = against.rows.iter().map(|r| name(r).chars().count());
+    let wide = names.max().unwrap_or(0).clamp(12, 32);
+    let title = format!("{b} against A");
+    let ratio = format!("{b} / A");
     let mut out = format!(
-        "\n{HEAD}{:<26} {:<7} {:>7} {:>7} {:>8}  {:<13} {:<15} {:>6} {:>7} {:>10}{HEAD:#}\n",
-        format!("{b} against A"),
-        "state",
-        "A",
-        b,
-        format!("{b} / A"),
-        "95 % interval",
-        "",
-        "A",
-        b,
-        format!("{b} / A"),
+        "\n{HEAD}{title:<wide$} {:<7} {:>7} {:>7} {ratio:>7}  {:<13} {:<9} {:>9} {:>7} {ratio:>9}{HEAD:#}\n",
+        "state", "A", b, "95 % interval", "", "× first A", b,
     );
     // What one side never measured, in whatever state, is no line of a comparison.
     let has = |id: &str, side: fn(&Row) -> &Option<Figure>| {
@@ -109,7 +104,7 @@ fn table(against: &Against) -> String {
             (true, false) => &mut only_a,
             (false, true) => &mut only_b,
             _ => {
-                let _ = writeln!(out, "{}", line(row));
+                let _ = writeln!(out, "{}", line(row, wide));
                 continue;
             }
         };
@@ -126,12 +121,17 @@ fn table(against: &Against) -> String {
     out
 }
 
-fn line(row: &Row) -> String {
-    let value = |f: &Option<Figure>| f.as_ref().map_or("–".into(), |f| short(f.value.median));
+/// With the unit, where it is not the usual one.
+fn name(row: &Row) -> String {
     let unit = match row.unit {
         Unit::GibPerS => "",
         Unit::Us => ", µs",
     };
+    shown(&row.id) + unit
+}
+
+fn line(row: &Row, wide: usize) -> String {
+    let value = |f: &Option<Figure>| f.as_ref().map_or("–".into(), |f| short(f.value.median));
     let ratio = row.ratio.map_or(String::new(), |r| times(r.median));
     let interval = match row.ratio {
         Some(Estimate {
@@ -153,9 +153,9 @@ fn line(row: &Row) -> String {
         format!("{} {}", times(r.median), mark(row.verdict_inside))
     });
     let (_, inside_style) = judged(row.verdict_inside, row.ratio_of_ratios);
-    let name = shown(&row.id) + unit;
+    let name = name(row);
     format!(
-        "{name:<26} {:<7} {:>7} {:>7} {style}{ratio:>8}{style:#}  {interval:<13} {style}{words:<15}{style:#} {:>6} {:>7} {inside_style}{inside:>10}{inside_style:#}",
+        "{name:<wide$} {:<7} {:>7} {:>7} {style}{ratio:>7}{style:#}  {interval:<13} {style}{words:<9}{style:#} {:>9} {:>7} {inside_style}{inside:>9}{inside_style:#}",
         row.state.to_string(),
         value(&row.base),
         value(&row.other),
@@ -190,7 +190,7 @@ fn judged(verdict: Option<Verdict>, ratio: Option<Estimate>) -> (String, Style) 
         Some(Verdict::Slower) => ("slower", WORSE),
         // The trials agree, but so few of them may by chance.
         Some(Verdict::NotDistinguishable) if clear => ("too few", Style::new()),
-        Some(Verdict::NotDistinguishable) => ("within noise", Style::new()),
+        Some(Verdict::NotDistinguishable) => ("noise", Style::new()),
         None => ("", Style::new()),
     };
     (format!("{} {word}", mark(verdict)), style)
@@ -204,10 +204,10 @@ fn footnote(comparison: &Comparison) -> String {
         ""
     };
     format!(
-        "GiB/s, medians; ratios are of speeds: above 1 is faster. Trials of two runs are not paired, so the interval comes from\n\
-         both runs' trials drawn anew; it holds for all lines at once. ≈ where noise explains the difference. Right: the ratio\n\
-         to the first line inside each run, round by round, and how that ratio changed: what slows a whole run down (another\n\
-         day, other neighbours, another machine) cancels out of it.{of_groups}"
+        "GiB/s, medians. Ratios are of speeds: above 1 is faster. Trials of two runs are not paired: the interval\n\
+         comes from both runs' trials drawn anew, and holds for all lines at once. ≈ where noise explains the\n\
+         difference, or trials are too few. × first: ratio to the first line inside each run, round by round, and\n\
+         how that changed: what slows a whole run down (another day, another machine) cancels out of it.{of_groups}"
     )
 }
 
