@@ -401,13 +401,16 @@ fn warnings(
         };
         (!stats::enough(n, together)).then_some(())
     });
+    let needed = (1..)
+        .find(|&n| stats::enough([n, n], together))
+        .unwrap_or(0);
     match few.count() {
         0 => {}
         n if several => warnings.push(format!(
-            "too few runs in {n} of {together} rows for any difference to be called: with several runs in a group each counts as one sample; use 7 of each kind or more"
+            "too few runs in {n} of {together} lines for any difference to be called: where groups have several runs, each counts as one sample, and {needed} of either group are needed"
         )),
         n => warnings.push(format!(
-            "too few trials in {n} of {together} rows for any difference to be called; use --rounds 9 or more"
+            "too few trials in {n} of {together} lines for any difference to be called: {needed} in each run and state are needed; use more --rounds"
         )),
     }
     for (group, runs) in comparison.groups.iter().zip(measured) {

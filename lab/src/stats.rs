@@ -168,6 +168,9 @@ pub fn verdict(ratio: &Estimate, rounds: usize) -> Verdict {
 /// would seldom separate equals completely: of n and m samples of one and the same thing, all of one side exceed all of the
 /// other, or fall below, with probability 2 / C(n + m, n), which `together` times must not exceed 5 %. That takes 4 samples
 /// a side for one ratio, 6 for 20, 7 for 80.
+///
+/// In a simulation with 1 / (1 + exponential noise) two equal runs seemed to differ in any of 20 ratios in 9 % of cases with
+/// 6 samples a side, 7 % with 7, 4 % with 9, 3 % with 15 and 25; and 3–4 % for a single ratio.
 pub fn unpaired_verdict(ratio: &Estimate, samples: [usize; 2], together: usize) -> Verdict {
     if enough(samples, together) {
         verdict(ratio, MIN_ROUNDS)

@@ -140,9 +140,13 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Re
         if kind.is_dir() && depth > 0 {
             // One that may not be read hides its runs, and no others.
             if let Err(e) = collect(&path, depth - 1, files) {
-                complain(&format!("warning: {}: {e}", shown(&path.to_string_lossy())));
+                let e = Error::system("", e, "").to_string();
+                complain(&format!(
+                    "warning: left out: {}{e}",
+                    shown(&path.to_string_lossy())
+                ));
             }
-        } else if !kind.is_dir() && path.extension().is_some_and(|e| e == "json") {
+        } else if path.extension().is_some_and(|e| e == "json") && path.is_file() {
             files.push(path);
         }
     }

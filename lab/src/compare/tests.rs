@@ -91,7 +91,7 @@ fn few_trials_call_nothing_whatever_they_say() {
         Some(Verdict::NotDistinguishable)
     );
     assert_eq!(comparison.slower_by(0.0).count(), 0);
-    assert!(comparison.warnings[0].contains("too few trials in 2 of 2 rows"));
+    assert!(comparison.warnings[0].contains("too few trials in 2 of 2 lines"));
 }
 
 #[test]
