@@ -28,15 +28,18 @@ impl User {
     /// Saves a run the way measuring commands do.
     fn saves(&self, name: &str, run: &Value) {
         let directory = self.path("state/fullbore/runs").join(name);
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("run.json"), run.to_string()).unwrap();
+        fs::create_dir_all(&directory).expect("a file that can be written");
+        fs::write(directory.join("run.json"), run.to_string()).expect("a file that can be written");
     }
 
     fn has(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
+        fs::create_dir_all(path.parent().expect("a file that can be written"))
+            .expect("a file that can be written");
+        fs::write(&path, text).expect("a file that can be written");
+        path.to_str()
+            .expect("a file that can be written")
+            .to_owned()
     }
 
     fn command(&self, line: &str) -> Command {
@@ -54,7 +57,7 @@ impl User {
 
 /// A ladder of two rungs in one state; all rates times `scale`.
 fn ladder(scale: f64, state: &str) -> Value {
-    let mut run: Value = serde_json::from_str(COMMITTED).unwrap();
+    let mut run: Value = serde_json::from_str(COMMITTED).expect("a file that can be written");
     let side = run["rungs"][0]["samples"][0]["writer"].clone();
     let rungs = [("write-read", 1.0), ("busy-loop", 8.0)].map(|(id, rate)| {
         let samples: Vec<_> = (0..9)
@@ -355,5 +358,6 @@ fn line_of_the_guide_for_gnu_parallel_makes_a_folder_that_compares_with_a_local_
 
 fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let all = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, all).expect("permissions that can be changed");
 }

@@ -33,7 +33,7 @@ impl Home {
     fn saved(&self) -> Vec<PathBuf> {
         let runs = fs::read_dir(self.0.path().join("fullbore/runs"));
         let runs = runs.into_iter().flatten();
-        runs.map(|run| run.unwrap().path()).collect()
+        runs.map(|run| run.expect("a saved run").path()).collect()
     }
 }
 
