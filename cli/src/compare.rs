@@ -2,8 +2,8 @@
 
 use clap::Args;
 use fullbore::Error;
-use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine};
-use fullbore_lab::load::{Kind, Saved};
+use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
+use fullbore_lab::load::{Kind, Saved, shown};
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome, complain, print_result};
@@ -104,7 +104,7 @@ fn judge(comparison: &Comparison, percent: f64) -> Outcome {
         )
     });
     Err(Failure::Slower(Error::new(
-        format!("{}, {}", fullbore_lab::load::shown(&row.id), row.state),
+        format!("{}, {}", shown(&row.id), row.state),
         detail,
         format!("--fail-if-slower {percent} allows no more than that many percent"),
     )))
@@ -145,37 +145,19 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
                 groups.push(single(text.clone(), run));
             }
             (_, Some(Found::Run(run))) => groups.push(single(text.clone(), run)),
-            (_, Some(Found::Folder(runs))) => groups.extend(folder(text, runs, kind)?),
+            (_, Some(Found::Folder(runs))) => {
+                groups.extend(folder(text, runs, kind, names.len() == 1)?);
+            }
             (_, None) => {}
         }
     }
-    // One kind of machine only: then its runs are what there is to compare.
-    match &groups[..] {
-        [one] if one.runs.len() > 1 => Ok(apart(args, kind)?),
-        _ => Ok(groups),
-    }
+    Ok(groups)
 }
 
 fn single(name: String, run: Saved) -> Group {
     Group {
         name,
         runs: vec![run],
-    }
-}
-
-/// The runs of the only folder, each for itself.
-fn apart(args: &CompareArgs, kind: Option<Kind>) -> Result<Vec<Group>, Failure> {
-    let Some(text) = args.runs.first() else {
-        return Ok(Vec::new());
-    };
-    complain("all these runs are of one kernel and CPU: each is compared with the first");
-    match find::at(text.as_ref(), text)? {
-        Found::Run(run) => Ok(vec![single(text.clone(), run)]),
-        Found::Folder(runs) => Ok(runs
-            .into_iter()
-            .filter(|(_, run)| kind.is_none_or(|kind| run.kind() == kind))
-            .map(|(name, run)| single(name, run))
-            .collect()),
     }
 }
 
@@ -188,29 +170,47 @@ fn kind_of_folders<'a>(found: impl Iterator<Item = &'a Found>) -> Option<Kind> {
     kinds.filter(|k| *k != Kind::Profile).min()
 }
 
-fn folder(name: &str, runs: Vec<(String, Saved)>, kind: Option<Kind>) -> Result<Vec<Group>, Error> {
+/// The runs of a folder in groups; where it is the only thing to compare and all its runs are of one kind of machine, each
+/// for itself.
+fn folder(
+    name: &str,
+    runs: Vec<(String, Saved)>,
+    kind: Option<Kind>,
+    is_alone: bool,
+) -> Result<Vec<Group>, Error> {
     let all = runs.len();
-    let runs: Vec<Saved> = runs
+    let runs: Vec<_> = runs
         .into_iter()
-        .map(|(_, run)| run)
-        .filter(|run| kind.is_none_or(|kind| run.kind() == kind))
+        .filter(|(_, run)| kind.is_none_or(|kind| run.kind() == kind))
         .collect();
     let others = all - runs.len();
     if others > 0 {
         complain(&format!(
-            "{name}: {others} runs of other kinds are left out; --kind chooses"
+            "{}: {others} runs of other kinds are left out; --kind chooses",
+            shown(name)
         ));
     }
-    if runs.is_empty() {
+    let Some((_, first)) = runs.first() else {
         return Err(Error::new(
-            format!("{name} holds no such run"),
+            format!("{} holds no such run", shown(name)),
             kind.map_or("nothing in it was saved by fullbore".into(), |k| {
                 format!("none in it is of kind {k}")
             }),
             "name a folder with runs that fullbore saved, or another --kind",
         ));
+    };
+    let machine = kind_of_machine(first);
+    let is_one_kind = runs.iter().all(|(_, run)| kind_of_machine(run) == machine);
+    if is_alone && is_one_kind {
+        if runs.len() > 1 {
+            complain("all these runs are of one kernel and CPU: each is compared with the first");
+        }
+        return Ok(runs
+            .into_iter()
+            .map(|(name, run)| single(name, run))
+            .collect());
     }
-    let mut groups = group_by_machine(runs);
+    let mut groups = group_by_machine(runs.into_iter().map(|(_, run)| run).collect());
     if let [only] = &mut groups[..] {
         only.name = name.to_owned();
     }
