@@ -31,6 +31,8 @@ pub enum Command {
     Ladder(LadderArgs),
     Profile(crate::profile::ProfileArgs),
     Bandwidth(crate::bandwidth::BandwidthArgs),
+    Sweep(crate::sweep::SweepArgs),
+    Compare(crate::compare::CompareArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \
@@ -295,7 +297,7 @@ fn named<T: std::str::FromStr<Err = String>>(option: &str, text: &str) -> Result
     })
 }
 
-fn size(text: &str) -> std::result::Result<u64, fullbore::size::ParseSizeError> {
+pub fn size(text: &str) -> std::result::Result<u64, fullbore::size::ParseSizeError> {
     text.parse::<Size>().map(|s| s.0)
 }
 

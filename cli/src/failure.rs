@@ -12,6 +12,8 @@ pub enum Failure {
     Usage(Error),
     /// The work failed: 1.
     Work(Error),
+    /// Something became slower than it may: 3.
+    Slower(Error),
     /// Interrupted by Ctrl-C: 130.
     Interrupted,
 }
@@ -36,6 +38,10 @@ impl Failure {
             Self::Work(e) => {
                 complain(&e);
                 ExitCode::from(1)
+            }
+            Self::Slower(e) => {
+                complain(&e);
+                ExitCode::from(3)
             }
             Self::Interrupted => ExitCode::from(130),
         }

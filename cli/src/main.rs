@@ -3,6 +3,7 @@
 mod args;
 mod bandwidth;
 mod doctor;
+mod compare;
 mod failure;
 mod gup;
 mod ladder;
@@ -14,6 +15,7 @@ mod profile;
 mod read;
 mod ring;
 mod saved;
+mod sweep;
 mod table;
 mod walk;
 mod write;
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         Command::Ladder(args) => ladder::run(args),
         Command::Profile(args) => profile::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
+        Command::Sweep(args) => sweep::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
         Command::Ring(args) => ring::run(args),

@@ -109,13 +109,17 @@ pub fn print_json(result: &impl Serialize) -> Outcome {
     print_result(&format!("{text}\n"))
 }
 
-/// Prints text that may have colours.
-pub fn print(text: &str, color: Color) -> Outcome {
-    let choice = match color {
+/// Whether results are printed in colour.
+pub fn colour(asked: Color) -> ColorChoice {
+    match asked {
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
         Color::Auto => AutoStream::choice(&io::stdout()),
-    };
-    let mut out = AutoStream::new(io::stdout(), choice);
+    }
+}
+
+/// Prints text that may have colours.
+pub fn print(text: &str, color: Color) -> Outcome {
+    let mut out = AutoStream::new(io::stdout(), colour(color));
     printed(out.write_all(text.as_bytes()))
 }

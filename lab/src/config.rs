@@ -13,6 +13,7 @@ use crate::text;
 
 /// The way into the pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteWith {
     /// `write(2)`.
@@ -32,6 +33,7 @@ pub enum WriteWith {
 
 /// The way out of the pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadWith {
     /// `read(2)`.

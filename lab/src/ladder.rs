@@ -158,27 +158,31 @@ fn measure(options: &Options, rung: &Rung, round: usize) -> Result<Sample> {
         warm_up_s: WARM_UP_S,
         until: options.until,
     };
-    let cpus = place(options.cpus);
     let more = options.more_cpus.iter().take(rung.pairs - 1).copied();
     let trials: Vec<_> = std::iter::once(options.cpus)
         .chain(more)
         .map(place)
         .map(trial)
         .collect();
+    measured(&trials, round)
+}
+
+/// Runs these trials at once, and looks at the machine before and after. The first pair's CPUs decide on the state.
+pub(crate) fn measured(trials: &[Trial<'_>], round: usize) -> Result<Sample> {
+    let nothing = || Error::new("no pair ran", "none was asked for", "");
+    let cpus = trials.first().ok_or_else(nothing)?.cpus;
     let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
     let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
     let before = travel();
     let ticks_before = ticks();
-    let mut reports = pair::run(&trials)?;
+    let mut reports = pair::run(trials)?;
     let steal = steal(ticks_before, ticks());
     let line_travel = LineTravel {
         before,
         after: travel(),
     };
     let others = reports.split_off(1);
-    let first = reports
-        .pop()
-        .ok_or_else(|| Error::new("no pair ran", "none was asked for", ""))?;
+    let first = reports.pop().ok_or_else(nothing)?;
     Ok(Sample::new(round, cpus, first, others, line_travel, steal))
 }
 

@@ -5,11 +5,14 @@
 #![warn(missing_docs)]
 
 pub mod bandwidth;
+pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod faults;
 pub mod gup;
 pub mod ladder;
+pub mod latency;
+pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod pagemap;
@@ -21,9 +24,12 @@ pub mod ring;
 mod rng;
 pub mod run;
 pub mod rung;
+#[cfg(test)]
+mod schema;
 pub mod sequence;
 pub mod side;
 pub mod stats;
+pub mod sweep;
 pub mod sys;
 mod text;
 pub mod travel;

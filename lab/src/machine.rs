@@ -8,6 +8,7 @@ use std::fs;
 
 /// The kind of machine, as far as it bears on the speed of pipes.
 #[derive(Serialize, Deserialize, Clone, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Kernel release, as `uname -r` says it.
     pub kernel: Option<String>,
@@ -43,6 +44,7 @@ pub struct Machine {
 
 /// A kind of hypervisor.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Hypervisor {
     /// KVM, with or without QEMU.
@@ -61,6 +63,7 @@ pub enum Hypervisor {
 
 /// Which CPUs may be used, and what they share.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Topology {
     /// CPUs that the calling thread may run on, ascending. Empty when the kernel does not say.
     pub cpus_allowed: Vec<usize>,
@@ -72,6 +75,7 @@ pub struct Topology {
 
 /// A cache and the CPUs that share it.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cache {
     /// 1 is nearest to the processor.
     pub level: u32,

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 
 /// Rates of one CPU on memory that no cache holds, in GiB/s.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemoryRates {
     /// Reading.
     pub read: f64,

@@ -34,6 +34,7 @@ pub struct Trial<'a> {
 
 /// What both sides report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reports {
     /// The writing side.
     pub writer: SideReport,

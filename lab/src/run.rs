@@ -15,6 +15,7 @@ pub const SCHEMA: &str = "fullbore.ladder/1";
 
 /// One climb of the ladder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
@@ -40,6 +41,7 @@ pub struct Run {
 
 /// How the trials of a run were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
@@ -60,6 +62,7 @@ pub struct Method {
 
 /// Travel time of a cache line between the two CPUs, in ns, one way. Absent where both sides share a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineTravel {
     /// Just before the trial.
     pub before: Option<f64>,
@@ -69,6 +72,7 @@ pub struct LineTravel {
 
 /// State of the machine during a trial. Trials of different states are never pooled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// The two CPUs were near each other.
@@ -110,6 +114,7 @@ impl LineTravel {
 
 /// One trial of one rung.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Round, from 0.
     pub round: usize,
@@ -194,6 +199,7 @@ impl Sample {
 
 /// What the trials of one rung in one state say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RungResult {
     /// Name.
     pub id: String,
@@ -239,6 +245,7 @@ pub struct RungResult {
 
 /// Path of both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathPair {
     /// Way in.
     pub writer: crate::side::Path,
@@ -292,7 +299,11 @@ pub fn summarise(
 /// What a reader of the whole run should know.
 #[must_use]
 pub fn warnings(samples: &[Vec<Sample>]) -> Vec<String> {
-    let mut seen = states(samples.iter().flatten());
+    state_warnings(states(samples.iter().flatten()))
+}
+
+/// What a reader should know of the states that were seen, each once.
+pub(crate) fn state_warnings(mut seen: Vec<State>) -> Vec<String> {
     seen.retain(|s| *s != State::OneCpu);
     let mut warnings = Vec::new();
     if seen.len() > 1 {
@@ -317,13 +328,12 @@ fn states<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<State> {
 
 /// The state of most trials on two CPUs.
 fn prevailing_state(samples: &[Vec<Sample>]) -> Option<State> {
-    let count = |state| {
-        samples
-            .iter()
-            .flatten()
-            .filter(|s| s.state == state)
-            .count()
-    };
+    prevailing(samples.iter().flatten().map(|s| s.state))
+}
+
+/// The most frequent state of two CPUs.
+pub(crate) fn prevailing(seen: impl Iterator<Item = State> + Clone) -> Option<State> {
+    let count = |state| seen.clone().filter(|s| *s == state).count();
     [State::Unknown, State::Far, State::Moved, State::Near]
         .into_iter()
         .filter(|s| count(*s) > 0)

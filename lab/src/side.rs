@@ -39,6 +39,7 @@ impl Watch for Forever {
 
 /// How bytes moved, to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Path {
     /// Way in or out.
     pub way: String,

@@ -21,6 +21,7 @@ use crate::writer::Writer;
 
 /// Which side a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Writes into the pipe that is its standard output; its standard input is the socket.
@@ -31,6 +32,7 @@ pub enum Role {
 
 /// When the measured part of a trial ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Until {
     /// After so many seconds.
@@ -56,6 +58,7 @@ pub struct Order {
 
 /// What a side did in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SideReport {
     /// Seconds, CLOCK_MONOTONIC.
     pub seconds: f64,

@@ -6,6 +6,7 @@ use super::work::Job;
 
 /// Which table a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     /// lmbench's columns, and those that people ask for.

@@ -13,6 +13,7 @@ pub const SCHEMA: &str = "fullbore.bandwidth/1";
 
 /// One run of `fullbore bandwidth`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
@@ -42,6 +43,7 @@ pub struct Run {
 
 /// How the trials of a run were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// CPU of the sender or of what works alone, and CPU of the receiver.
     pub cpus: [usize; 2],
@@ -66,6 +68,7 @@ pub struct Method {
 
 /// What the trials of one column in one state of the machine say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ColumnResult {
     /// Name.
     pub id: String,
@@ -105,6 +108,7 @@ pub struct ColumnResult {
 
 /// One trial of a column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Round, from 0.
     pub round: usize,
@@ -122,6 +126,7 @@ pub struct Sample {
 
 /// What the round trips through one kind of connection say, in one state of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyResult {
     /// Name.
     pub id: String,
@@ -145,6 +150,7 @@ pub struct LatencyResult {
 
 /// A round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Microseconds {
     /// The median of the trials' medians.
     pub median: f64,
@@ -156,6 +162,7 @@ pub struct Microseconds {
 
 /// One trial of round trips.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencySample {
     /// Round, from 0.
     pub round: usize,

@@ -6,6 +6,7 @@ use crate::stats;
 
 /// lmbench's nine columns of January 2005, in MB/s (10⁶ bytes), before and after a pipe became a ring of pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row2005 {
     /// Machine and kernel.
     pub machine: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What CPU time is spent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Copying bytes between user space and the kernel.

@@ -10,6 +10,7 @@ pub const SCHEMA: &str = "fullbore.profile/1";
 
 /// A profile of some rungs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Profile {
     /// [`SCHEMA`].
     pub schema: String,
@@ -32,6 +33,7 @@ pub struct Profile {
 
 /// How a profile was made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
@@ -47,6 +49,7 @@ pub struct Method {
 
 /// Where the time of one rung went.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RungProfile {
     /// Name.
     pub id: String,
@@ -71,6 +74,7 @@ pub struct RungProfile {
 
 /// Where the time of one side went: `on_cpu_s + runnable_s + blocked_s` is `wall_s`, but for `unaccounted_s`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SideProfile {
     /// `writer` or `reader`.
     pub side: crate::trial::Role,
@@ -101,6 +105,7 @@ pub struct SideProfile {
 
 /// What one cause took of a side's CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CauseShare {
     /// The cause.
     pub cause: Cause,
@@ -116,6 +121,7 @@ pub struct CauseShare {
 
 /// How often the CPU was found in a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolShare {
     /// The function.
     pub symbol: String,

@@ -1,0 +1,443 @@
+//! Several saved runs side by side: what differs between them, and which of it is more than noise. Pure.
+
+use std::collections::BTreeMap;
+
+use fullbore::{Error, Result};
+use serde::Serialize;
+
+use crate::load::{Kind, Saved, shown};
+use crate::run::State;
+use crate::stats::{self, Estimate, Verdict};
+
+mod differences;
+mod series;
+pub use differences::Difference;
+use series::{Series, series};
+
+/// Name and version of the form of a comparison.
+pub const SCHEMA: &str = "fullbore.compare/1";
+
+/// Runs that stand for one thing: a single run, or those of many hosts of one kind.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What it is called. May hold anything: see [`shown`].
+    pub name: String,
+    /// Its runs, at least one, all of the same [`Kind`].
+    pub runs: Vec<Saved>,
+}
+
+/// All groups against the first.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of Fullbore.
+    pub version: String,
+    /// Kind of the runs.
+    pub kind: String,
+    /// What is compared; the first is the base.
+    pub groups: Vec<GroupSummary>,
+    /// What differs between machines and methods, other than speed.
+    pub differences: Vec<Difference>,
+    /// Every other group against the first.
+    pub comparisons: Vec<Against>,
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+}
+
+/// What is said of a group.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GroupSummary {
+    /// Its letter: A is the base.
+    pub letter: String,
+    /// Its name.
+    pub name: String,
+    /// Kernel and CPU, such as `Linux 6.18, AMD EPYC`.
+    pub machine: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Start of each run, in seconds since 1970 UTC.
+    pub started_unix_s: Vec<u64>,
+    /// Labels of its runs, each once.
+    pub labels: Vec<String>,
+}
+
+/// One group against the base.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Against {
+    /// Its letter.
+    pub letter: String,
+    /// What was measured, in the order of the base.
+    pub rows: Vec<Row>,
+}
+
+/// What a figure is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Unit {
+    /// Larger is better.
+    #[serde(rename = "GiB/s")]
+    GibPerS,
+    /// Smaller is better.
+    #[serde(rename = "µs")]
+    Us,
+}
+
+/// One thing that was measured, in one state of the machine.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Row {
+    /// Its name: a rung, a column, buffer and capacity.
+    pub id: String,
+    /// What its figures are in.
+    pub unit: Unit,
+    /// The state; trials of different states are never compared.
+    pub state: State,
+    /// In the base.
+    pub base: Option<Figure>,
+    /// In the other group.
+    pub other: Option<Figure>,
+    /// Ratio of speeds: other / base of rates, base / other of times. The interval holds for all rows of the comparison at
+    /// once.
+    pub ratio: Option<Estimate>,
+    /// What the ratio allows to be said; absent where there is none.
+    pub verdict: Option<Verdict>,
+    /// `other.to_first / base.to_first`: the same with what slows a whole run down cancelled out.
+    pub ratio_of_ratios: Option<Estimate>,
+    /// What that allows to be said.
+    pub verdict_inside: Option<Verdict>,
+}
+
+/// What one group says of one thing.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// Of a single run the median of its trials; of several the median of the runs' medians.
+    pub value: Estimate,
+    /// Trials in this state, of all runs.
+    pub trials: usize,
+    /// Runs that have such trials.
+    pub runs: usize,
+    /// Ratio to the first rate measured in the same run, round by round.
+    pub to_first: Option<Estimate>,
+}
+
+impl Comparison {
+    /// Whether there is anything that could be judged.
+    #[must_use]
+    pub fn has_ratios(&self) -> bool {
+        self.rows().any(|(_, row)| row.ratio.is_some())
+    }
+
+    /// Every row with the letter of its group.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &Row)> {
+        self.comparisons
+            .iter()
+            .flat_map(|c| c.rows.iter().map(|row| (&*c.letter, row)))
+    }
+
+    /// The rows that are slower than the base, beyond noise, by more than so many percent: the *upper* end of the
+    /// interval is below 1 − percent / 100.
+    pub fn slower_by(&self, percent: f64) -> impl Iterator<Item = (&str, &Row)> {
+        let limit = 1.0 - percent / 100.0;
+        self.rows().filter(move |(_, row)| {
+            let beyond = row.ratio.is_some_and(|r| r.ci95[1] < limit);
+            beyond && row.verdict == Some(Verdict::Slower)
+        })
+    }
+}
+
+/// Puts runs of many hosts into groups by kernel and CPU, in the order of their names.
+#[must_use]
+pub fn group_by_machine(runs: Vec<Saved>) -> Vec<Group> {
+    let mut groups = BTreeMap::<String, Vec<Saved>>::new();
+    for run in runs {
+        groups.entry(kind_of_machine(&run)).or_default().push(run);
+    }
+    let groups = groups.into_iter();
+    groups.map(|(name, runs)| Group { name, runs }).collect()
+}
+
+/// Kernel and CPU.
+#[must_use]
+pub fn kind_of_machine(run: &Saved) -> String {
+    let machine = run.machine();
+    format!(
+        "Linux {}, {}",
+        machine.kernel.as_deref().unwrap_or("of unknown release"),
+        machine.cpu_model.as_deref().unwrap_or("unknown CPU"),
+    )
+}
+
+/// Compares every group with the first.
+///
+/// # Errors
+/// Fewer than two groups, runs of different kinds, or of a kind that says nothing about speed.
+pub fn compare(groups: &[Group]) -> Result<Comparison> {
+    let kind = common_kind(groups)?;
+    let measured: Vec<Vec<Vec<Series>>> = groups
+        .iter()
+        .map(|g| g.runs.iter().map(series).collect())
+        .collect();
+    let (base, others) = measured
+        .split_first()
+        .ok_or_else(|| Error::new("nothing to compare", "no run was named", ""))?;
+    let keys: Vec<_> = others.iter().map(|other| keys(base, other)).collect();
+    let together = keys.iter().flatten().filter(|key| key.in_both).count();
+    let comparisons: Vec<_> = keys
+        .iter()
+        .zip(others)
+        .enumerate()
+        .map(|(i, (keys, other))| Against {
+            letter: letter(i + 1),
+            rows: keys
+                .iter()
+                .map(|key| row(key, base, other, together))
+                .collect(),
+        })
+        .collect();
+    let mut comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kind: kind.to_string(),
+        groups: groups
+            .iter()
+            .enumerate()
+            .map(|(i, g)| summary(i, g))
+            .collect(),
+        differences: differences::differences(groups),
+        comparisons,
+        warnings: Vec::new(),
+    };
+    comparison.warnings = warnings(groups, &measured, &comparison, together);
+    Ok(comparison)
+}
+
+fn common_kind(groups: &[Group]) -> Result<Kind> {
+    let mut kinds: Vec<_> = groups
+        .iter()
+        .flat_map(|g| &g.runs)
+        .map(Saved::kind)
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    match kinds[..] {
+        [Kind::Profile] => Err(Error::new(
+            "profiles cannot be compared",
+            "one run under a profiler says nothing about noise",
+            "compare runs of fullbore ladder",
+        )),
+        [_] if groups.len() < 2 => Err(Error::new(
+            "nothing to compare",
+            "there is only one run",
+            "name another one, for example: fullbore compare last~1 last",
+        )),
+        [kind] => Ok(kind),
+        _ => {
+            let names: Vec<_> = kinds.iter().map(Kind::to_string).collect();
+            Err(Error::new(
+                "these runs cannot be compared",
+                format!("they are of different kinds: {}", names.join(", ")),
+                "choose one with --kind, or name runs of one kind",
+            ))
+        }
+    }
+}
+
+fn letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(i @ 0..26) => char::from(b'A' + i).to_string(),
+        _ => format!("#{}", index + 1),
+    }
+}
+
+fn summary(index: usize, group: &Group) -> GroupSummary {
+    let mut labels: Vec<_> = group
+        .runs
+        .iter()
+        .filter_map(Saved::label)
+        .map(str::to_owned)
+        .collect();
+    labels.sort_unstable();
+    labels.dedup();
+    GroupSummary {
+        letter: letter(index),
+        name: group.name.clone(),
+        machine: group.runs.first().map(kind_of_machine).unwrap_or_default(),
+        runs: group.runs.len(),
+        started_unix_s: group.runs.iter().map(Saved::started_unix_s).collect(),
+        labels,
+    }
+}
+
+/// One row to be.
+struct Key {
+    id: String,
+    unit: Unit,
+    state: State,
+    in_both: bool,
+}
+
+/// What either group measured, in the order of the base, each in every state that can be compared.
+fn keys(base: &[Vec<Series>], other: &[Vec<Series>]) -> Vec<Key> {
+    let has = |side: &[Vec<Series>], id: &str, state| {
+        side.iter()
+            .flatten()
+            .any(|s| s.id == id && s.state == state)
+    };
+    let mut ids: Vec<(&str, Unit)> = Vec::new();
+    for series in base.iter().chain(other).flatten() {
+        if ids.iter().all(|(id, _)| *id != series.id) {
+            ids.push((&series.id, series.unit));
+        }
+    }
+    let mut keys = Vec::new();
+    for (id, unit) in ids {
+        // In the other states one does not know what is compared.
+        for state in [State::Near, State::Far, State::OneCpu] {
+            let (in_base, in_other) = (has(base, id, state), has(other, id, state));
+            if in_base || in_other {
+                keys.push(Key {
+                    id: id.to_owned(),
+                    unit,
+                    state,
+                    in_both: in_base && in_other,
+                });
+            }
+        }
+    }
+    keys
+}
+
+/// The samples of one row, run by run.
+fn of<'a>(side: &'a [Vec<Series>], key: &Key) -> Vec<&'a Series> {
+    let mine = |run: &'a Vec<Series>| run.iter().find(|s| s.id == key.id && s.state == key.state);
+    side.iter().filter_map(mine).collect()
+}
+
+fn row(key: &Key, base: &[Vec<Series>], other: &[Vec<Series>], together: usize) -> Row {
+    let (a, b) = (of(base, key), of(other, key));
+    let judged = |which: fn(&Series) -> &[f64]| {
+        let side = |series: &[&Series]| -> Option<Vec<Vec<f64>>> {
+            let runs: Vec<_> = series.iter().map(|s| which(s).to_vec()).collect();
+            (!runs.is_empty() && runs.iter().all(|r| !r.is_empty())).then_some(runs)
+        };
+        let (a, b) = (side(&a)?, side(&b)?);
+        let ratio = match key.unit {
+            Unit::GibPerS => stats::ratio_of_medians(&slices_of(&b), &slices_of(&a), together)?,
+            Unit::Us => stats::ratio_of_medians(&slices_of(&a), &slices_of(&b), together)?,
+        };
+        Some((
+            ratio,
+            stats::unpaired_verdict(&ratio, samples(&a, &b), together),
+        ))
+    };
+    let absolute = judged(|s| &s.values);
+    let inside = judged(|s| &s.to_first);
+    Row {
+        id: key.id.clone(),
+        unit: key.unit,
+        state: key.state,
+        base: figure(&a),
+        other: figure(&b),
+        ratio: absolute.map(|(ratio, _)| ratio),
+        verdict: absolute.map(|(_, verdict)| verdict),
+        ratio_of_ratios: inside.map(|(ratio, _)| ratio),
+        verdict_inside: inside.map(|(_, verdict)| verdict),
+    }
+}
+
+fn slices_of(runs: &[Vec<f64>]) -> Vec<&[f64]> {
+    runs.iter().map(Vec::as_slice).collect()
+}
+
+/// What counts as a sample: a trial where one run meets one run; a run where several stand for a kind of machine, of
+/// which many trials on one host say little.
+fn samples(a: &[Vec<f64>], b: &[Vec<f64>]) -> [usize; 2] {
+    match (a, b) {
+        ([a], [b]) => [a.len(), b.len()],
+        _ => [a.len(), b.len()],
+    }
+}
+
+fn figure(series: &[&Series]) -> Option<Figure> {
+    let estimate = |which: fn(&Series) -> &[f64]| match series {
+        [one] => stats::estimate(which(one)),
+        many => {
+            let medians: Option<Vec<_>> = many.iter().map(|s| stats::median(which(s))).collect();
+            stats::estimate(&medians?)
+        }
+    };
+    Some(Figure {
+        value: estimate(|s| &s.values)?,
+        trials: series.iter().map(|s| s.values.len()).sum(),
+        runs: series.len(),
+        to_first: estimate(|s| &s.to_first),
+    })
+}
+
+fn warnings(
+    groups: &[Group],
+    measured: &[Vec<Vec<Series>>],
+    comparison: &Comparison,
+    together: usize,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(what) = differences::other_hardware(groups) {
+        warnings.push(format!(
+            "the machines differ ({what}): their absolute figures compare machines, not ways through a pipe; the ratios inside each run, on the right, are what carries over"
+        ));
+    }
+    let several = groups.iter().any(|g| g.runs.len() > 1);
+    let few = comparison.rows().filter_map(|(_, row)| {
+        let (a, b) = (row.base.as_ref()?, row.other.as_ref()?);
+        let n = if several {
+            [a.runs, b.runs]
+        } else {
+            [a.trials, b.trials]
+        };
+        (!stats::enough(n, together)).then_some(())
+    });
+    let needed = (1..)
+        .find(|&n| stats::enough([n, n], together))
+        .unwrap_or(0);
+    match few.count() {
+        0 => {}
+        n if several => warnings.push(format!(
+            "too few runs in {n} of {together} lines for any difference to be called: where groups have several runs, each counts as one sample, and {needed} of either group are needed"
+        )),
+        n => warnings.push(format!(
+            "too few trials in {n} of {together} lines for any difference to be called: {needed} in each run and state are needed; use more --rounds"
+        )),
+    }
+    for (group, runs) in comparison.groups.iter().zip(measured) {
+        for (state, why) in [
+            (State::Moved, "in which the two CPUs moved"),
+            (
+                State::Unknown,
+                "of which it is not known how far apart the CPUs were",
+            ),
+        ] {
+            let all = runs.iter().flatten().filter(|s| s.state == state);
+            let trials: usize = all.map(|s| s.values.len()).sum();
+            if trials > 0 {
+                warnings.push(format!(
+                    "{}: {trials} trials {why} are not compared",
+                    group.letter
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+/// A name for a terminal.
+fn plain(text: Option<&str>) -> String {
+    text.map_or_else(|| "not known".to_owned(), shown)
+}
+
+#[cfg(test)]
+mod tests;
