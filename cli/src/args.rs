@@ -45,6 +45,7 @@ pub enum Command {
         fullbore write | fullbore read --seconds 2 --json\n  \
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
+    Report(crate::report::ReportArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

@@ -4,12 +4,14 @@ mod args;
 mod bandwidth;
 mod compare;
 mod failure;
+mod find;
 mod ladder;
 mod ladder_csv;
 mod measuring;
 mod pair_output;
 mod profile;
 mod read;
+mod report;
 mod saved;
 mod sweep;
 mod table;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Write(args) => write::run(args),
         Command::Read(args) => read::run(args),
+        Command::Report(args) => report::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

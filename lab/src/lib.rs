@@ -17,6 +17,7 @@ pub mod pair;
 pub mod plan;
 pub mod profile;
 pub mod reader;
+pub mod report;
 mod rng;
 pub mod run;
 pub mod rung;
