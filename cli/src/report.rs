@@ -28,7 +28,7 @@ pub struct ReportArgs {
     runs: Vec<String>,
     /// Write into this file; - is standard output [default: report.html, or CHART.svg or CHART.png]
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// One chart as SVG; it follows the reader's choice of light or dark
     #[arg(long, value_enum, value_name = "CHART", conflicts_with = "png")]
     svg: Option<Picture>,
@@ -96,7 +96,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
         (_, Some(chart)) => (format!("{}.png", chart.name()), true),
         _ => ("report.html".to_owned(), false),
     };
-    let output = args.output.clone().unwrap_or_else(|| default.into());
+    let output = args.out.clone().unwrap_or_else(|| default.into());
     let to_stdout = output == Path::new("-");
     if to_stdout && is_binary && std::io::stdout().is_terminal() {
         return Err(Failure::Usage(Error::new(

@@ -4,6 +4,7 @@ use super::bars::{Bar, Bars, Trend};
 use super::chart::Chart;
 use super::ladder::{description, in_words, labelled, machine_line};
 use super::text::{bytes, drawable, number};
+use crate::bandwidth::column::Group;
 use crate::bandwidth::result::{ColumnResult, LatencyResult, Run};
 use crate::run::State;
 
@@ -25,6 +26,14 @@ pub fn latency(run: &Run) -> Option<Chart> {
 /// Whether it is a run of conduits, files and sockets joined by a pipe.
 pub(super) fn is_of_conduits(run: &Run) -> bool {
     run.row_2005.is_none() && run.latencies.is_empty()
+}
+
+/// What tells a column from all others: the titles of conduits repeat.
+pub(super) fn name(column: &ColumnResult) -> &str {
+    match column.group {
+        Group::Conduit => &column.id,
+        _ => &column.title,
+    }
 }
 
 fn state(run: &Run) -> Option<State> {
@@ -87,7 +96,7 @@ pub(super) fn rates(run: &Run, id: &str) -> Chart {
 fn bar(column: &ColumnResult, prevailing: Option<State>) -> Bar {
     let mb = column.mb_per_s.and_then(|e| drawable(e.median));
     Bar {
-        label: labelled(&column.title, column.state, prevailing),
+        label: labelled(name(column), column.state, prevailing),
         value: match column.gib_per_s {
             Some(rate) => Ok(rate.median),
             None if column.refused.is_some() => Err("refused"),

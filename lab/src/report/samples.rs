@@ -154,7 +154,13 @@ fn of_bandwidth(run: &bandwidth::result::Run) -> (Vec<&'static str>, Vec<Vec<Str
     let mut rows: Vec<_> = columns
         .flat_map(|c| c.samples.iter().map(move |s| (c, s)))
         .map(|(c, s)| {
-            let mut row = common(&c.title, s.round, s.state, s.gib_per_s, s.line_travel_ns);
+            let mut row = common(
+                super::bandwidth::name(c),
+                s.round,
+                s.state,
+                s.gib_per_s,
+                s.line_travel_ns,
+            );
             row.extend([
                 percent(s.steal),
                 maybe(Some(s.cpu_s_per_gib)),

@@ -213,7 +213,7 @@ fn flame_graph(rung: &str, side: &SideProfile) -> Markup {
         figure.flame {
             figcaption { (title) ", " (count(side.samples as usize, "sample")) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
-                img src=(source) alt=(format!("{title}. The table above has the functions that take most.")) loading="lazy";
+                img src=(source) alt=(format!("{title}. The table above has the functions that take most."));
             }
         }
     }
@@ -345,7 +345,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
             ))
         }
         @let doubts: Vec<String> = run.columns.iter().flat_map(|c| {
-            c.refused.iter().chain(&c.warnings).map(move |w| format!("{}: {w}", c.title))
+            c.refused.iter().chain(&c.warnings).map(move |w| format!("{}: {w}", bandwidth::name(c)))
         }).collect();
         (remarks(run.warnings.iter().chain(&doubts)))
     }
@@ -353,7 +353,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
 
 fn rate_row(c: &ColumnResult) -> Vec<String> {
     vec![
-        safe(&c.title),
+        safe(bandwidth::name(c)),
         maybe(c.mb_per_s.map(|e| e.median)),
         maybe(c.gib_per_s.map(|e| e.median)),
         interval(c.gib_per_s, c.samples.len()),
