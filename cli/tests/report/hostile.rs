@@ -48,7 +48,7 @@ fn hostile_text_is_shown_and_never_obeyed() {
         poison(&mut document, EVIL);
         document["label"] = EVIL.into();
         let path = saved(place.path(), &format!("{kind}.json"), &document);
-        let page = page(&[path.clone()]);
+        let page = page(std::slice::from_ref(&path));
         assert!(
             page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
             "{kind}"

@@ -18,7 +18,7 @@ fn page_holds_every_chart_table_command_and_sample_and_asks_for_nothing() {
         "fullbore profile --rungs write-read,fresh-read",
         "fullbore sweep --buffers 4K,64K,1M --capacities 4K,64K --write-with write --read-with read",
         "fullbore bandwidth --rounds 3",
-        "fullbore bandwidth --conduits --rounds 2",
+        "fullbore bandwidth --conduits --columns ",
         "The raw samples: 300 trials",
         "Apart, never pooled with the above: trials while the two CPUs were near each other",
         "January 2005, before",

@@ -25,7 +25,7 @@ pub fn latency(run: &Run) -> Option<Chart> {
 
 /// Whether it is a run of conduits, files and sockets joined by a pipe.
 pub(super) fn is_of_conduits(run: &Run) -> bool {
-    run.row_2005.is_none() && run.latencies.is_empty()
+    run.latencies.is_empty() && run.columns.iter().all(|c| c.group == Group::Conduit)
 }
 
 /// What tells a column from all others: the titles of conduits repeat.

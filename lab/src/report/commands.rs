@@ -1,10 +1,11 @@
 //! The command that repeats a run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::bandwidth::is_of_conduits;
 use super::text::{bytes, safe};
-use crate::bandwidth;
+use crate::bandwidth::{self, column::columns};
 use crate::load::Saved;
 use crate::profile::result::Profile;
 use crate::run::Run;
@@ -88,8 +89,21 @@ fn sweep(run: &Sweep) -> String {
 
 fn of_bandwidth(run: &bandwidth::result::Run) -> String {
     let method = &run.method;
+    let rates = run.columns.iter().map(|c| c.id.as_str());
+    let measured: Vec<_> = rates
+        .chain(run.latencies.iter().map(|l| l.id.as_str()))
+        .collect();
+    let all = columns(is_of_conduits(run));
+    let columns = if all.iter().map(|c| c.id).eq(measured.iter().copied()) {
+        String::new()
+    } else {
+        // A round trip has the id of what it goes through.
+        let ids: BTreeSet<_> = measured.into_iter().collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        format!(" --columns {}", quoted(&ids.join(",")))
+    };
     format!(
-        "fullbore bandwidth{} --rounds {} --seconds {}{} --seed {}",
+        "fullbore bandwidth{}{columns} --rounds {} --seconds {}{} --seed {}",
         if is_of_conduits(run) {
             " --conduits"
         } else {
