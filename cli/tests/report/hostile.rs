@@ -72,12 +72,18 @@ fn hostile_text_is_shown_and_never_obeyed() {
             "conduits" => "bandwidth",
             kind => kind,
         };
-        for form in ["--svg", "--png"] {
-            let mut command = report(place.path(), &[form, chart, "-o", "-"]);
+        // One is enough: a PNG is made of the SVG, and takes a debug build a second.
+        let forms = if *kind == "sweep" {
+            &["--svg", "--png"][..]
+        } else {
+            &["--svg"]
+        };
+        for form in forms {
+            let mut command = report(place.path(), &[*form, chart, "-o", "-"]);
             command.arg(&path);
             let run = run(command);
             assert_eq!(run.status.code(), Some(0), "{}", run.err);
-            if form == "--svg" {
+            if *form == "--svg" {
                 is_a_picture(&run.out);
             }
         }
