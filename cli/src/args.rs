@@ -49,6 +49,7 @@ pub enum Command {
     Walk(crate::walk::WalkArgs),
     Gup(crate::gup::GupArgs),
     Doctor(crate::doctor::DoctorArgs),
+    Report(crate::report::ReportArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

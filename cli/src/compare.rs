@@ -7,13 +7,11 @@ use fullbore_lab::load::{Kind, Saved, shown};
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome, complain, print_result};
+use crate::find::{self, Found, Name};
 use crate::measuring::{print, print_json};
 
-mod find;
 mod list;
 mod table;
-
-use find::{Found, Name};
 
 /// Compare saved runs, of kernels, machines or settings: a table with intervals and verdicts, and what else differs.
 #[derive(Args, Debug)]

@@ -6,6 +6,7 @@ mod doctor;
 mod compare;
 mod failure;
 mod gup;
+mod find;
 mod ladder;
 mod ladder_csv;
 mod measuring;
@@ -14,6 +15,7 @@ mod picture;
 mod profile;
 mod read;
 mod ring;
+mod report;
 mod saved;
 mod sweep;
 mod table;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Walk(args) => walk::run(args),
         Command::Gup(args) => gup::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Report(args) => report::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

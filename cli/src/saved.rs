@@ -142,8 +142,10 @@ fn part_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a file that nobody ever sees half of. Where that fails, what was there before stays.
+pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> std::io::Result<()> {
     let part = part_of(path);
-    std::fs::write(&part, text)?;
-    std::fs::rename(part, path)
+    std::fs::write(&part, content)
+        .and_then(|()| std::fs::rename(&part, path))
+        .inspect_err(|_| drop(std::fs::remove_file(&part)))
 }

@@ -21,6 +21,7 @@ pub mod plan;
 pub mod profile;
 pub mod reader;
 pub mod ring;
+pub mod report;
 mod rng;
 pub mod run;
 pub mod rung;

@@ -4,7 +4,7 @@ use fullbore::Result;
 use fullbore_lab::load::{Kind, Saved, shown};
 use serde::Serialize;
 
-use super::find::{entries, read};
+use crate::find::{entries, read};
 
 /// One line of the list.
 #[derive(Debug, Serialize)]

@@ -10,11 +10,24 @@ use super::fold::Folded;
 /// # Errors
 /// There are no stacks to draw.
 pub fn draw(folded: &[Folded], title: &str) -> Result<String> {
+    drawn(folded, title, true)
+}
+
+/// The same without its script, for where it is shown as an image.
+///
+/// # Errors
+/// As [`draw`].
+pub fn still(folded: &[Folded], title: &str) -> Result<String> {
+    drawn(folded, title, false)
+}
+
+fn drawn(folded: &[Folded], title: &str, can_be_searched: bool) -> Result<String> {
     let failed = |e: std::io::Error| Error::system("no flame graph", e, "profile for longer");
     let lines = lines(folded);
     let mut options = Options::default();
     options.title = title.to_owned();
     options.deterministic = true;
+    options.no_javascript = !can_be_searched;
     options.colors = flamegraph::Palette::Multi(flamegraph::color::MultiPalette::Java); // the kernel apart
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.lines(), &mut svg).map_err(failed)?;

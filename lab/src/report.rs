@@ -1,0 +1,24 @@
+//! Charts and a page of saved runs. Pure: takes runs, gives text.
+//!
+//! Text and numbers of a run come from whoever made the file. Every text goes through `text::safe` and the escaping of the
+//! templates; every number that is drawn is first checked to be finite and positive.
+
+mod bandwidth;
+mod bars;
+mod causes;
+mod chart;
+mod commands;
+mod heat;
+mod ladder;
+mod page;
+mod samples;
+mod sections;
+mod text;
+
+pub use bandwidth::{bandwidth, latency};
+pub use causes::causes;
+pub use chart::{Chart, Layout};
+pub use commands::command;
+pub use heat::sweep;
+pub use ladder::ladder;
+pub use page::page;

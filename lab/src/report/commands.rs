@@ -1,0 +1,177 @@
+//! The command that repeats a run.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::bandwidth::is_of_conduits;
+use super::text::{bytes, safe};
+use crate::bandwidth::{self, column::columns};
+use crate::load::Saved;
+use crate::profile::result::Profile;
+use crate::run::Run;
+use crate::rung;
+use crate::sweep::Sweep;
+use crate::trial::Until;
+
+/// The command that repeats a run on the same machine: same CPUs, same order of trials.
+#[must_use]
+pub fn command(saved: &Saved) -> String {
+    let mut command = match saved {
+        Saved::Ladder(run) => ladder(run),
+        Saved::Profile(run) => profile(run),
+        Saved::Sweep(run) => sweep(run),
+        Saved::Bandwidth(run) => of_bandwidth(run),
+    };
+    if let Some(label) = saved.label() {
+        let _ = write!(command, " --label {}", quoted(label));
+    }
+    command
+}
+
+fn ladder(run: &Run) -> String {
+    let method = &run.method;
+    let mut command = String::from("fullbore ladder");
+    // With several pairs each rung stands there twice, the second time with its number of pairs in its name.
+    let ids = run.rungs.iter().map(|r| r.id.as_str());
+    let ids: Vec<_> = ids
+        .filter(|id| method.pairs.is_empty() || is_rung(id))
+        .collect();
+    command += &rungs(&ids);
+    let _ = write!(command, " --rounds {}", method.rounds);
+    match method.until {
+        Until::Seconds(s) => drop(write!(command, " --seconds {s}")),
+        Until::Bytes(n) => drop(write!(command, " --bytes {n}")),
+    }
+    match method.pairs.len() {
+        0 => command += &cpus(method.cpus),
+        pairs => drop(write!(command, " --pairs {pairs}")),
+    }
+    let _ = write!(command, " --seed {}", method.seed);
+    command
+}
+
+fn profile(run: &Profile) -> String {
+    let ids: Vec<_> = run.rungs.iter().map(|r| r.id.as_str()).collect();
+    format!(
+        "fullbore profile{} --seconds {} --frequency {}{}",
+        rungs(&ids),
+        run.method.seconds,
+        run.method.frequency_hz,
+        cpus(run.method.cpus)
+    )
+}
+
+fn sweep(run: &Sweep) -> String {
+    let method = &run.method;
+    let ways = match &method.preset {
+        Some(preset) => format!(" --preset {}", quoted(preset)),
+        None => {
+            let list = |sizes: &[u64]| sizes.iter().map(|n| size(*n)).collect::<Vec<_>>().join(",");
+            format!(
+                " --buffers {} --capacities {} --write-with {} --read-with {} --pages {} --wait {}",
+                list(&run.buffers),
+                list(&run.capacities),
+                method.write_with,
+                method.read_with,
+                method.pages,
+                method.wait
+            )
+        }
+    };
+    format!(
+        "fullbore sweep{ways} --rounds {} --seconds {}{} --seed {}",
+        method.rounds,
+        method.seconds,
+        cpus(method.cpus),
+        method.seed
+    )
+}
+
+fn of_bandwidth(run: &bandwidth::result::Run) -> String {
+    let method = &run.method;
+    let rates = run.columns.iter().map(|c| c.id.as_str());
+    let measured: Vec<_> = rates
+        .chain(run.latencies.iter().map(|l| l.id.as_str()))
+        .collect();
+    let all = columns(is_of_conduits(run));
+    let columns = if all.iter().map(|c| c.id).eq(measured.iter().copied()) {
+        String::new()
+    } else {
+        // A round trip has the id of what it goes through.
+        let ids: BTreeSet<_> = measured.into_iter().collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        format!(" --columns {}", quoted(&ids.join(",")))
+    };
+    format!(
+        "fullbore bandwidth{}{columns} --rounds {} --seconds {}{} --seed {}",
+        if is_of_conduits(run) {
+            " --conduits"
+        } else {
+            ""
+        },
+        method.rounds,
+        method.seconds,
+        cpus(method.cpus),
+        method.seed
+    )
+}
+
+fn is_rung(id: &str) -> bool {
+    rung::ladder().iter().any(|r| r.id == id)
+}
+
+/// Nothing where a run has the whole ladder, as it has without the option.
+fn rungs(ids: &[&str]) -> String {
+    let all = rung::ladder();
+    if all.len() == ids.len() && all.iter().zip(ids).all(|(a, b)| a.id == *b) {
+        return String::new();
+    }
+    format!(" --rungs {}", quoted(&ids.join(",")))
+}
+
+fn cpus([writer, reader]: [usize; 2]) -> String {
+    format!(" --cpus {writer},{reader}")
+}
+
+/// 64K: as it is typed.
+fn size(n: u64) -> String {
+    let text = bytes(n);
+    let short = text.strip_suffix("iB").or_else(|| text.strip_suffix('B'));
+    short.unwrap_or(&text).into()
+}
+
+/// A word for a shell, quoted where it has to be.
+fn quoted(text: &str) -> String {
+    let text = safe(text);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,/:=+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::load;
+
+    #[test]
+    fn command_of_a_committed_run_repeats_it() {
+        let run = load(include_str!(
+            "../../../runs/2026-11-21-epyc-kvm/ladder.json"
+        ))
+        .unwrap();
+        assert_eq!(
+            command(&run),
+            "fullbore ladder --rounds 15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label '2-CPU KVM guest'"
+        );
+    }
+
+    #[test]
+    fn whatever_a_name_holds_it_stays_one_word() {
+        assert_eq!(quoted("busy-loop,relay"), "busy-loop,relay");
+        assert_eq!(quoted("$(reboot) 'x"), r"'$(reboot) '\''x'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a\nb"), "'a\u{FFFD}b'");
+    }
+}

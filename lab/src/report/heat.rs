@@ -1,0 +1,241 @@
+//! The sweep as a heat map: buffers across, capacities down.
+
+use maud::{Markup, html};
+
+use super::chart::{Chart, Drawing, Layout, px};
+use super::ladder::{in_words, machine_line};
+use super::text::{bytes, drawable, number};
+use crate::run::State;
+use crate::sweep::{Cell, Sweep};
+
+/// A grid of more columns or rows is left to the table.
+const MOST: usize = 40;
+
+/// Cividis, thinned out: as light as it is fast, and the same to every kind of colour vision.
+const SCALE: [(u8, u8, u8); 7] = [
+    (0, 34, 78),
+    (43, 68, 110),
+    (87, 93, 109),
+    (125, 124, 120),
+    (165, 156, 116),
+    (210, 193, 96),
+    (254, 232, 56),
+];
+
+/// Rates by buffer size and capacity.
+#[must_use]
+pub fn sweep(sweep: &Sweep) -> Chart {
+    of(sweep, "sweep")
+}
+
+/// The state that most cells are of.
+pub(super) fn prevailing(sweep: &Sweep) -> Option<State> {
+    let states = || sweep.cells.iter().filter_map(|c| c.state);
+    states().max_by_key(|state| states().filter(|s| s == state).count())
+}
+
+/// The same; `id` is unique in the page.
+pub(super) fn of(sweep: &Sweep, id: &str) -> Chart {
+    let grid = Grid::new(sweep);
+    let state = grid
+        .state
+        .map_or_else(String::new, |s| format!(", measured {}", in_words(s)));
+    let best = grid.best();
+    Chart::new(
+        "Buffer size and capacity",
+        vec![
+            machine_line(&sweep.machine),
+            format!(
+                "{} to {}, {}: medians in GiB/s{state}. Equal steps of colour are equal factors.{}",
+                sweep.method.write_with,
+                sweep.method.read_with,
+                sweep.method.wait,
+                if grid.apart { " * is of another state." } else { "" },
+            ),
+        ],
+        best.map_or_else(
+            || "No value can be drawn.".into(),
+            |(cell, rate)| {
+                format!(
+                    "Heat map of {} cells; the fastest, {} GiB/s, is a buffer of {} with a capacity of {}. The table below has every value.",
+                    sweep.cells.len(), number(rate), bytes(cell.buffer), bytes(cell.capacity)
+                )
+            },
+        ),
+        |layout| grid.draw(layout, id),
+    )
+}
+
+struct Grid<'a> {
+    buffers: Vec<u64>,
+    capacities: Vec<u64>,
+    cells: &'a [Cell],
+    state: Option<State>,
+    /// Whether some cells are of another state than the rest.
+    apart: bool,
+    low: f64,
+    high: f64,
+}
+
+impl<'a> Grid<'a> {
+    fn new(sweep: &'a Sweep) -> Self {
+        // The cells say what there is; a list beside them might not agree.
+        let sorted = |of: fn(&Cell) -> u64| {
+            let mut all: Vec<_> = sweep.cells.iter().map(of).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let rates: Vec<f64> = sweep.cells.iter().filter_map(rate).collect();
+        let state = prevailing(sweep);
+        Self {
+            buffers: sorted(|c| c.buffer),
+            capacities: sorted(|c| c.capacity),
+            cells: &sweep.cells,
+            state,
+            apart: sweep
+                .cells
+                .iter()
+                .any(|c| rate(c).is_some() && c.state != state),
+            low: rates.iter().copied().fold(f64::INFINITY, f64::min),
+            high: rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    fn best(&self) -> Option<(&Cell, f64)> {
+        self.cells
+            .iter()
+            .filter_map(|c| Some((c, rate(c)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn draw(&self, layout: Layout, id: &str) -> Drawing {
+        let (columns, rows) = (self.buffers.len(), self.capacities.len());
+        if columns > MOST || rows > MOST || columns * rows == 0 {
+            return Drawing {
+                height: 24.0,
+                body: html! { text.soft x="0" y="16" {
+                    @if columns * rows == 0 { "Nothing was measured." } @else { "Too many sizes to draw: see the table." }
+                } },
+            };
+        }
+        let pattern = format!("{id}-{}", if layout.is_narrow() { "n" } else { "w" });
+        let left = if layout.is_narrow() { 58.0 } else { 76.0 };
+        let width = ((layout.width() - left) / columns as f64).min(72.0);
+        let height = 28.0;
+        let top = 70.0;
+        let every = (44.0 / width).ceil() as usize;
+        let body = html! {
+            defs {
+                pattern id=(pattern) width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                    path.idle-line d="M0 0V5" {}
+                }
+            }
+            (self.key(layout))
+            text.soft x=(left) y="44" { "buffer" }
+            text.soft x="0" y=(top - 8.0) { "capacity" }
+            @for (i, buffer) in self.buffers.iter().enumerate() {
+                @if i % every == 0 {
+                    text.mid x=(px(left + (i as f64 + 0.5) * width)) y=(top - 8.0) { (short_bytes(*buffer)) }
+                }
+            }
+            @for (j, capacity) in self.capacities.iter().enumerate() {
+                @let y = top + j as f64 * height;
+                text.end x=(left - 7.0) y=(y + 18.5) { (short_bytes(*capacity)) }
+            }
+            @for cell in self.cells {
+                @if let (Ok(i), Ok(j)) = (self.buffers.binary_search(&cell.buffer), self.capacities.binary_search(&cell.capacity)) {
+                    (self.cell(cell, left + i as f64 * width, top + j as f64 * height, width, height, &pattern))
+                }
+            }
+        };
+        Drawing {
+            height: top + rows as f64 * height + 4.0,
+            body,
+        }
+    }
+
+    /// The scale of colours.
+    fn key(&self, layout: Layout) -> Markup {
+        let right = if layout.is_narrow() { 250.0 } else { 320.0 };
+        let step = (right - 60.0) / 24.0;
+        html! {
+            @if self.high > 0.0 {
+                text.end x="52" y="14" { (number(self.low)) }
+                @for i in 0..24 {
+                    rect x=(px(60.0 + f64::from(i) * step)) y="3" width=(px(step + 0.5)) height="13" fill=(color(f64::from(i) / 23.0).0) {}
+                }
+                text x=(right + 8.0) y="14" { (number(self.high)) " GiB/s" }
+            }
+        }
+    }
+
+    fn cell(&self, cell: &Cell, x: f64, y: f64, width: f64, height: f64, pattern: &str) -> Markup {
+        let sizes = format!(
+            "buffer {}, capacity {}",
+            bytes(cell.buffer),
+            bytes(cell.capacity)
+        );
+        html! {
+            @match rate(cell) {
+                Some(rate) => {
+                    @let (fill, text) = color(self.share(rate));
+                    @let star = if cell.state == self.state { "" } else { "*" };
+                    rect.gap x=(px(x)) y=(y) width=(px(width)) height=(height) fill=(fill) {
+                        title { (sizes) ": " (number(rate)) " GiB/s" }
+                    }
+                    @let words = short_rate(rate) + star;
+                    @if words.chars().count() as f64 * 7.0 + 1.0 <= width {
+                        text.mid.(text) x=(px(x + width / 2.0)) y=(y + 18.5) { (words) }
+                    }
+                }
+                None => {
+                    rect.idle x=(px(x + 0.5)) y=(y + 0.5) width=(px(width - 1.0)) height=(height - 1.0) { title { (sizes) ": nothing" } }
+                    rect x=(px(x)) y=(y) width=(px(width)) height=(height) fill=(format!("url(#{pattern})")) {}
+                }
+            }
+        }
+    }
+
+    /// Where a rate stands between the lowest and the highest: by factors, since a sweep may span two decades.
+    fn share(&self, rate: f64) -> f64 {
+        if self.high > self.low {
+            ((rate / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
+fn rate(cell: &Cell) -> Option<f64> {
+    drawable(cell.gib_per_s?.median)
+}
+
+/// Two digits where there is little room.
+fn short_rate(rate: f64) -> String {
+    match rate {
+        r if r >= 10.0 => format!("{r:.0}"),
+        r if r >= 1.0 => format!("{r:.1}"),
+        r => format!("{r:.2}"),
+    }
+}
+
+/// Without the unit that all share: 64K.
+fn short_bytes(n: u64) -> String {
+    bytes(n).replace("iB", "").replace(' ', "")
+}
+
+/// Colour, and class of text upon it.
+fn color(share: f64) -> (String, &'static str) {
+    let at = share.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
+    let i = (at as usize).min(SCALE.len() - 2);
+    let (a, b, t) = (SCALE[i], SCALE[i + 1], at - i as f64);
+    let mix = |a: u8, b: u8| f64::from(a) + (f64::from(b) - f64::from(a)) * t;
+    let (r, g, b) = (mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2));
+    let light = 0.299 * r + 0.587 * g + 0.114 * b;
+    let text = if light > 128.0 { "on-light" } else { "on-dark" };
+    (
+        format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8),
+        text,
+    )
+}
