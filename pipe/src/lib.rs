@@ -39,7 +39,8 @@
 //! | generate data in place, without any copy | [`PipeWriter::block`] and [`PipeWriter::commit`] |
 //! | write the same bytes for ever | [`Constant`] |
 //! | read, or skip, data from a pipe | [`PipeReader`] |
-//! | move everything from one descriptor to another | [`copy`] |
+//! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |
+//! | see what is moved (count lines, say) without writing it by hand | [`Inspect`](inspect::Inspect) |
 //!
 //! Every system call may be interrupted, short, refused, or not ready: that is dealt with here. `O_NONBLOCK` is never set
 //! on a descriptor that was handed to us, since others share it.
@@ -49,6 +50,7 @@
 
 pub mod capacity;
 pub mod error;
+pub mod inspect;
 pub mod pages;
 pub mod probe;
 pub mod pump;

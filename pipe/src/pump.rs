@@ -96,6 +96,7 @@ pub struct Pump<'fd> {
     fallback: Option<(Route, String)>,
     waits_from: Waiter,
     waits_to: Waiter,
+    blame: End,
 }
 
 #[derive(Debug)]
@@ -104,7 +105,25 @@ enum State {
     Relay(Relay),
     /// `true` once it has moved something: then zero is the end of the file, and not a file without a size.
     CopyFileRange(bool),
-    Copy(Vec<u8>),
+    Copy(Held),
+}
+
+/// Bytes that were read and not all written yet.
+#[derive(Debug)]
+struct Held {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Held {
+    fn new(len: usize) -> Self {
+        Self {
+            buffer: vec![0; len],
+            start: 0,
+            end: 0,
+        }
+    }
 }
 
 impl<'fd> Pump<'fd> {
@@ -124,9 +143,19 @@ impl<'fd> Pump<'fd> {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             _ => match Relay::new() {
                 Ok(relay) => State::Relay(relay),
-                Err(_) => State::Copy(vec![0; BUFFER]),
+                Err(_) => State::Copy(Held::new(BUFFER)),
             },
         };
+        Self::with_state(from, to, state)
+    }
+
+    /// A pump that reads and writes, through a buffer of so many bytes (at least one).
+    #[must_use]
+    pub fn copying(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>, buffer: usize) -> Self {
+        Self::with_state(from, to, State::Copy(Held::new(buffer.max(1))))
+    }
+
+    fn with_state(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>, state: State) -> Self {
         Self {
             from,
             to,
@@ -134,6 +163,7 @@ impl<'fd> Pump<'fd> {
             fallback: None,
             waits_from: Waiter::new(Wait::Adaptive, End::Read),
             waits_to: Waiter::new(Wait::Adaptive, End::Write),
+            blame: End::Read,
         }
     }
 
@@ -154,10 +184,33 @@ impl<'fd> Pump<'fd> {
         self.fallback.as_ref()
     }
 
+    /// Which side the last error was of: the input (`Read`) or the output (`Write`).
+    ///
+    /// Where one side is a pipe, only the other can fail, except that nobody reads the output any more (`EPIPE`). Where
+    /// neither is, a private pipe or a buffer lies between them. An error of `copy_file_range(2)`, which is of either
+    /// side, has moved nothing and is found out by reading and writing.
+    #[must_use]
+    pub fn blame(&self) -> End {
+        self.blame
+    }
+
+    /// Bytes that were taken from the input and did not arrive yet; further steps deliver them first.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.state {
+            State::Splice | State::CopyFileRange(_) => 0,
+            State::Relay(relay) => relay.held(),
+            State::Copy(held) => held.end - held.start,
+        }
+    }
+
     /// Moves some bytes, at most `most`, and returns how many arrived. Zero is end of file.
     ///
+    /// No more than `most` bytes are taken from the input. Those that did not arrive yet, because the output takes no
+    /// more now, are [`held`](Self::held), and the next step delivers them before it takes others.
+    ///
     /// # Errors
-    /// What the system calls report. Nothing is held back: all that was taken from the input before has arrived.
+    /// What the system calls report; [`blame`](Self::blame) says of which side.
     pub fn step(&mut self, most: usize) -> io::Result<usize> {
         loop {
             let moved = match &mut self.state {
@@ -168,6 +221,11 @@ impl<'fd> Pump<'fd> {
                 State::CopyFileRange(begun) => match sys::copy_file_range(self.from, self.to, most)
                 {
                     Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
+                    Err(e) => {
+                        // Neither offset has moved: by hand it will be seen whose error that is, if it still is one.
+                        self.fall_back(&e);
+                        continue;
+                    }
                     other => {
                         *begun = true;
                         other
@@ -180,7 +238,16 @@ impl<'fd> Pump<'fd> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait()?,
                 // The call has moved nothing, so that another route loses nothing.
                 Err(e) if is_refusal(&e) => self.fall_back(&e),
-                other => return other,
+                Err(e) => {
+                    let input_is_pipe = || sys::is_pipe(self.from);
+                    self.blame = if e.kind() == io::ErrorKind::BrokenPipe || input_is_pipe() {
+                        End::Write
+                    } else {
+                        End::Read
+                    };
+                    return Err(e);
+                }
+                Ok(n) => return Ok(n),
             }
         }
     }
@@ -194,7 +261,7 @@ impl<'fd> Pump<'fd> {
     fn fall_back(&mut self, reason: &io::Error) {
         let route = self.route();
         self.fallback.get_or_insert((route, reason.to_string()));
-        self.state = State::Copy(vec![0; BUFFER]);
+        self.state = State::Copy(Held::new(BUFFER));
     }
 
     fn relay(&mut self, most: usize) -> io::Result<usize> {
@@ -202,8 +269,11 @@ impl<'fd> Pump<'fd> {
             return Ok(0);
         };
         let flags = Wait::Adaptive.splice_flags();
-        let filled = loop {
+        self.blame = End::Read;
+        while relay.held() == 0 {
             match relay.fill(self.from, most, flags) {
+                Ok(0) => return Ok(0),
+                Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.waits_from.after_would_block(self.from)?;
                 }
@@ -211,73 +281,72 @@ impl<'fd> Pump<'fd> {
                     self.fall_back(&e);
                     return self.copy(most);
                 }
-                other => break other?,
+                Err(e) => return Err(e),
             }
-        };
-        while relay.held() > 0 {
-            match relay.deliver(self.to, relay.held(), flags) {
-                Ok(_) => {}
+        }
+        self.blame = End::Write;
+        loop {
+            match relay.deliver(self.to, most, flags) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.waits_to.after_would_block(self.to)?;
                 }
                 Err(e) if is_refusal(&e) => {
                     // What the private pipe holds goes on by hand; then all the rest does.
-                    let mut held = vec![0; relay.held()];
-                    let mut n = 0;
+                    let mut held = Held::new(relay.held().max(BUFFER));
                     while relay.held() > 0 {
-                        n += relay.read(&mut held[n..])?;
+                        held.end += relay.read(&mut held.buffer[held.end..])?;
                     }
                     self.fall_back(&e);
-                    self.write_all(&held)?;
-                    return Ok(filled);
+                    self.state = State::Copy(held);
+                    return self.copy(most);
                 }
                 Err(e) => return Err(e),
             }
         }
-        Ok(filled)
     }
 
     fn copy(&mut self, most: usize) -> io::Result<usize> {
-        let State::Copy(buffer) = &mut self.state else {
+        let State::Copy(held) = &mut self.state else {
             return Ok(0);
         };
-        let mut buffer = std::mem::take(buffer);
-        let most = most.min(buffer.len());
-        let result = self.copy_with(&mut buffer[..most]);
-        self.state = State::Copy(buffer);
-        result
-    }
-
-    fn copy_with(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = loop {
-            match sys::read(self.from, buffer) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_from.after_would_block(self.from)?;
+        if held.start == held.end {
+            self.blame = End::Read;
+            let len = most.min(held.buffer.len());
+            let n = loop {
+                match sys::read(self.from, &mut held.buffer[..len]) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        self.waits_from.after_would_block(self.from)?;
+                    }
+                    other => break other?,
                 }
-                other => break other?,
+            };
+            (held.start, held.end) = (0, n);
+            if n == 0 {
+                return Ok(0);
             }
-        };
-        self.write_all(&buffer[..n])?;
-        Ok(n)
-    }
-
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match sys::write(self.to, bytes) {
+        }
+        self.blame = End::Write;
+        let end = held.end.min(held.start + most);
+        loop {
+            match sys::write(self.to, &held.buffer[held.start..end]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => bytes = &bytes[n..],
+                Ok(n) => {
+                    held.start += n;
+                    return Ok(n);
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.waits_to.after_would_block(self.to)?;
                 }
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
     }
 }
 
 /// An error that says "not this way" rather than "not at all".
-fn is_refusal(e: &io::Error) -> bool {
+pub(crate) fn is_refusal(e: &io::Error) -> bool {
     use rustix::io::Errno;
     let errno = e.raw_os_error().map(Errno::from_raw_os_error);
     match errno {

@@ -66,6 +66,14 @@ impl Relay {
         Ok(moved)
     }
 
+    /// Duplicates up to `len` held bytes, from the first on, into another pipe; they stay held.
+    ///
+    /// # Errors
+    /// What `tee(2)` reports.
+    pub fn tee(&self, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+        sys::tee(&self.read, to, len.min(self.held), flags)
+    }
+
     /// Reads held bytes, for a target that cannot be spliced to.
     ///
     /// # Errors

@@ -1,0 +1,400 @@
+//! The data path: files to the output, one after the other, by the library's pump. It tells what it has done through
+//! counters, and never waits for the display.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
+
+use fullbore::inspect::Inspect;
+use fullbore::pump::{Pump, Route};
+use fullbore::size::Size;
+use fullbore::sys::{self, End};
+use fullbore::wait::{Wait, Waiter};
+
+use super::counters::Counters;
+use super::input;
+use super::limit::Bucket;
+use super::skip::Skip;
+use super::voice::{Complaint, Fault};
+
+/// How the data is to be moved.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What ends a line, where lines are counted.
+    pub separator: Option<u8>,
+    /// Whether the display shows the data itself.
+    pub shows_data: bool,
+    /// Bytes of a buffer to read into and write from; none where splice may be used.
+    pub buffer: Option<usize>,
+    /// Why splice may not be used.
+    pub why_buffer: &'static str,
+    /// Stop after so many bytes or lines.
+    pub stop_at: Option<u64>,
+    pub skip_errors: u8,
+    pub error_skip_block: u64,
+    pub sync: bool,
+}
+
+/// Bytes per step at most; a step ends when the output takes no more.
+const PIECE: u64 = 1 << 30;
+/// File to file there is no such end: so that the display gets to know something.
+const FILE_PIECE: u64 = 64 << 20;
+
+pub struct Transfer<'a> {
+    pub plan: &'a Plan,
+    pub output: BorrowedFd<'a>,
+    pub counters: &'a Counters,
+    pub faults: &'a Arc<AtomicU8>,
+    pub complain: &'a dyn Fn(Complaint),
+    bucket: Bucket,
+    began: Instant,
+    /// Bytes or lines that may be moved yet.
+    left: u64,
+    paths: Vec<String>,
+}
+
+/// Whether there is any use in another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Next,
+    Stop,
+}
+
+impl<'a> Transfer<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        output: BorrowedFd<'a>,
+        counters: &'a Counters,
+        faults: &'a Arc<AtomicU8>,
+        complain: &'a dyn Fn(Complaint),
+    ) -> Self {
+        Self {
+            plan,
+            output,
+            counters,
+            faults,
+            complain,
+            bucket: Bucket::default(),
+            began: Instant::now(),
+            left: plan.stop_at.unwrap_or(u64::MAX),
+            paths: Vec::new(),
+        }
+    }
+
+    /// Moves all files, and returns what is to be said of the paths they took.
+    pub fn run(mut self, files: &[OsString]) -> Vec<String> {
+        for name in files {
+            if self.left == 0 || self.file(name) == Then::Stop {
+                break;
+            }
+        }
+        self.paths
+    }
+
+    fn fault(&self, complaint: Complaint) {
+        self.faults.fetch_or(complaint.fault as u8, Ordering::Relaxed);
+        (self.complain)(complaint);
+    }
+
+    fn file(&mut self, name: &OsStr) -> Then {
+        if name == "-" {
+            return self.descriptor(rustix::stdio::stdin(), "(stdin)");
+        }
+        let shown = name.to_string_lossy();
+        match File::open(name) {
+            Ok(file) => self.descriptor(file.as_fd(), &shown),
+            Err(e) => {
+                let what = format!("failed to read file: {shown}");
+                self.fault(Complaint::system(Fault::Access, what, e, "name one that can be read"));
+                Then::Next
+            }
+        }
+    }
+
+    fn descriptor(&mut self, from: BorrowedFd<'_>, name: &str) -> Then {
+        match input::is_output(from, self.output) {
+            Ok(false) => {}
+            Ok(true) => {
+                let why = name.to_owned();
+                self.fault(Complaint::new(
+                    Fault::Ouroboros,
+                    "input file is output file",
+                    why,
+                    "write into another one",
+                ));
+                return Then::Next;
+            }
+            Err(e) => {
+                let what = format!("failed to stat file: {name}");
+                self.fault(Complaint::system(Fault::Access, what, e, "open it before"));
+                return Then::Next;
+            }
+        }
+        let _ = rustix::fs::fadvise(from, 0, None, rustix::fs::Advice::Sequential);
+        let before = self.counters.bytes();
+        let (moved, path) = if self.plan.buffer.is_none() && self.sees() {
+            self.inspect(from)
+        } else {
+            self.pump(from)
+        };
+        let bytes = self.counters.bytes() - before;
+        let pipes = format!("{}{}", capacity("input", from), capacity("output", self.output));
+        self.paths.push(format!("path of {name}: {path}; {}{pipes}", Size(bytes)));
+        match moved {
+            Ok(()) => Then::Next,
+            Err((End::Write, e)) => {
+                // Whoever read our output has seen enough.
+                if e.kind() != ErrorKind::BrokenPipe {
+                    self.fault(Complaint::system(
+                        Fault::Transfer,
+                        "write failed",
+                        e,
+                        "what was written before stays written",
+                    ));
+                }
+                Then::Stop
+            }
+            Err((End::Read, e)) => {
+                let what = format!("{name}: read failed");
+                self.fault(Complaint::system(
+                    Fault::Transfer,
+                    what,
+                    e,
+                    "what was read before it was moved; -E skips what cannot be read",
+                ));
+                Then::Next
+            }
+        }
+    }
+
+    /// Whether the bytes themselves must be seen.
+    fn sees(&self) -> bool {
+        self.plan.separator.is_some() || self.plan.shows_data
+    }
+
+    /// Waits until the rate limit allows something, and returns how many bytes (or lines) that is.
+    fn allowance(&mut self) -> u64 {
+        loop {
+            let rate = self.counters.rate_limit.load(Ordering::Relaxed);
+            if rate == 0 {
+                return self.left;
+            }
+            match self.bucket.allowed(self.began.elapsed().as_secs_f64(), rate) {
+                Ok(n) => return n.min(self.left),
+                Err(pause) => std::thread::sleep(pause),
+            }
+        }
+    }
+
+    /// So much has arrived. Lines count for the limits where lines are counted.
+    fn arrived(&mut self, data: usize, lines: Option<u64>) -> io::Result<()> {
+        self.counters.moved(data as u64);
+        if let Some(lines) = lines {
+            self.counters.counted_lines(lines);
+        }
+        let counted = lines.unwrap_or(data as u64);
+        self.left -= counted.min(self.left);
+        if self.counters.rate_limit.load(Ordering::Relaxed) > 0 {
+            self.bucket.moved(counted);
+        }
+        if self.plan.sync {
+            match rustix::fs::fdatasync(self.output) {
+                Err(rustix::io::Errno::IO) => return Err(rustix::io::Errno::IO.into()),
+                _ => {} // a pipe has nothing to keep
+            }
+        }
+        Ok(())
+    }
+
+    fn pump(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
+        if self.plan.buffer.is_some() && self.sees() || self.plan.skip_errors > 0 {
+            return self.by_hand(from);
+        }
+        let mut pump = match self.plan.buffer {
+            Some(len) => Pump::copying(from, self.output, len),
+            None => Pump::new(from, self.output),
+        };
+        let moved = loop {
+            let piece = if pump.route() == Route::CopyFileRange { FILE_PIECE } else { PIECE };
+            let most = self.allowance().min(piece) as usize;
+            if most == 0 {
+                break Ok(());
+            }
+            match pump.step(most) {
+                Ok(0) => break Ok(()),
+                Ok(n) => {
+                    self.counters.buffers(pump.held());
+                    if let Err(e) = self.arrived(n, None) {
+                        break Err((End::Write, e));
+                    }
+                }
+                Err(e) => break Err((pump.blame(), e)),
+            }
+        };
+        (moved, self.path_of(&pump))
+    }
+
+    fn path_of(&self, pump: &Pump<'_>) -> String {
+        let why = match (pump.fallback(), pump.route()) {
+            (Some((left, reason)), route) => return format!("{route}, since {left} was refused: {reason}"),
+            (None, Route::Splice) => "one side is a pipe, so that no byte is copied",
+            (None, Route::Relay) => "neither side is a pipe, and none is copied by hand",
+            (None, Route::CopyFileRange) => "both sides are files",
+            (None, Route::Copy) if self.plan.buffer.is_some() => self.plan.why_buffer,
+            (None, Route::Copy) => "no private pipe could be made",
+        };
+        format!("{}, since {why}", pump.route())
+    }
+
+    /// Splices, and sees a copy of the bytes.
+    fn inspect(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
+        let mut inspect = Inspect::new(from, self.output);
+        let moved = loop {
+            let allowed = self.allowance();
+            if allowed == 0 {
+                break Ok(());
+            }
+            // Of lines it is not known how many bytes they have; no more than one look is taken ahead.
+            let bytes = if self.plan.separator.is_some() { PIECE } else { allowed.min(PIECE) };
+            let most = match inspect.fill(bytes as usize) {
+                Ok([]) => break Ok(()),
+                Ok(shown) => self.permitted(shown, allowed),
+                Err(e) => break Err((inspect.blame(), e)),
+            };
+            match inspect.deliver(most) {
+                Ok(data) => {
+                    let n = data.len();
+                    let lines = self.look_at(data);
+                    if let Err(e) = self.arrived(n, lines) {
+                        break Err((End::Write, e));
+                    }
+                }
+                Err(e) => break Err((inspect.blame(), e)),
+            }
+        };
+        let path = match inspect.fallback() {
+            Some(reason) => format!("read and write, since splice was refused: {reason}"),
+            None => "splice through a private pipe, since lines or data are shown: they are read from a copy of the slots made by tee".into(),
+        };
+        (moved, path)
+    }
+
+    /// How many of these bytes may be moved: up to the last line that is allowed.
+    fn permitted(&self, shown: &[u8], allowed: u64) -> usize {
+        match self.plan.separator {
+            None => shown.len().min(usize::try_from(allowed).unwrap_or(usize::MAX)),
+            Some(_) if allowed >= shown.len() as u64 => shown.len(),
+            Some(separator) => memchr::memchr_iter(separator, shown)
+                .nth(allowed as usize - 1)
+                .map_or(shown.len(), |at| at + 1),
+        }
+    }
+
+    /// Counts lines in what has arrived, and keeps what the display may show of it.
+    fn look_at(&self, data: &[u8]) -> Option<u64> {
+        if self.plan.shows_data {
+            self.counters.saw(data, self.plan.separator.unwrap_or(b'\n'));
+        }
+        let count = |separator| memchr::memchr_iter(separator, data).count() as u64;
+        self.plan.separator.map(count)
+    }
+
+    /// Reads and writes, sees the bytes, and may skip what cannot be read.
+    fn by_hand(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
+        let mut buffer = vec![0; self.plan.buffer.unwrap_or(256 << 10)];
+        let mut skip = Skip::new(self.plan.error_skip_block);
+        let (mut reads, mut writes) = (
+            Waiter::new(Wait::Adaptive, End::Read),
+            Waiter::new(Wait::Adaptive, End::Write),
+        );
+        let (mut start, mut end) = (0, 0);
+        let moved = loop {
+            let allowed = self.allowance();
+            if allowed == 0 {
+                break Ok(());
+            }
+            if start == end {
+                let bytes = if self.plan.separator.is_some() { u64::MAX } else { allowed };
+                let len = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                match sys::read(from, &mut buffer[..len]) {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => {
+                        skip.succeeded();
+                        (start, end) = (0, n);
+                    }
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                        if let Err(e) = reads.after_would_block(from) {
+                            break Err((End::Read, e));
+                        }
+                        continue;
+                    }
+                    Err(e) if self.plan.skip_errors > 0 => match self.skip(&mut skip, from, &e, len) {
+                        Some(n) => {
+                            buffer[..n].fill(0);
+                            (start, end) = (0, n);
+                        }
+                        None => break Ok(()),
+                    },
+                    Err(e) => break Err((End::Read, e)),
+                }
+            }
+            self.counters.buffers(end - start);
+            let most = self.permitted(&buffer[start..end], allowed);
+            match sys::write(self.output, &buffer[start..start + most]) {
+                Ok(0) => break Err((End::Write, ErrorKind::WriteZero.into())),
+                Ok(n) => {
+                    let lines = self.look_at(&buffer[start..start + n]);
+                    start += n;
+                    if let Err(e) = self.arrived(n, lines) {
+                        break Err((End::Write, e));
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if let Err(e) = writes.after_would_block(self.output) {
+                        break Err((End::Write, e));
+                    }
+                }
+                Err(e) => break Err((End::Write, e)),
+            }
+        };
+        (moved, format!("{}, since {}", Route::Copy, self.plan.why_buffer))
+    }
+
+    /// Goes on behind an error: how many null bytes stand for what was skipped. None ends the file.
+    fn skip(&self, skip: &mut Skip, from: BorrowedFd<'_>, error: &io::Error, most: usize) -> Option<usize> {
+        self.faults.fetch_or(Fault::Transfer as u8, Ordering::Relaxed);
+        if skip.is_first() {
+            let what = "warning: read errors detected";
+            let todo = "null bytes stand for what cannot be read";
+            let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
+            (self.complain)(Complaint::system(Fault::Transfer, what, error, todo));
+        }
+        match skip.past(from, most) {
+            Ok(Some((at, n))) => {
+                if self.plan.skip_errors < 2 {
+                    let what = "skipped past read error";
+                    let why = format!("{at} - {} ({n} B)", at + n as u64);
+                    (self.complain)(Complaint::new(Fault::Transfer, what, why, ""));
+                }
+                Some(n)
+            }
+            Ok(None) => None,
+            Err(e) => {
+                let what = "failed to seek past error";
+                (self.complain)(Complaint::system(Fault::Transfer, what, e, "copy the file first"));
+                None
+            }
+        }
+    }
+}
+
+fn capacity(side: &str, fd: BorrowedFd<'_>) -> String {
+    match fullbore::capacity::get(fd) {
+        Ok(bytes) => format!(", {side} pipe {}", Size(bytes as u64)),
+        Err(_) => String::new(),
+    }
+}
