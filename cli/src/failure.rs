@@ -80,6 +80,9 @@ pub fn explain_parsing(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let message = one_line(&text);
+    if crate::view::is_pv() {
+        return crate::view::misused_as_pv(&message);
+    }
     complain(&format!("{message}; see fullbore --help"));
     ExitCode::from(2)
 }

@@ -20,6 +20,7 @@ mod saved;
 mod sweep;
 mod table;
 mod walk;
+mod view;
 mod write;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Gup(args) => gup::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Report(args) => report::run(args),
+        Command::View(args) => return view::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

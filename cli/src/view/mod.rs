@@ -65,6 +65,11 @@ pub fn run(args: &ViewArgs) -> ExitCode {
     voice.exit_code(faults.load(Ordering::Relaxed))
 }
 
+/// Whether this process was called through a link named `pv`.
+pub fn is_pv() -> bool {
+    Voice::of_this_process() == Voice::Pv
+}
+
 /// What the wrong command line is answered with through a link named `pv`.
 pub fn misused_as_pv(message: &str) -> ExitCode {
     terminal::print(&format!("pv: {message}\nTry `pv --help' for more information.\n"));
@@ -249,13 +254,10 @@ fn start_screen(
     if hidden && !options.stats {
         return Ok(None);
     }
-    let output = output.as_fd();
     let start = Start {
         settings: settings.clone(),
         counters: counters.clone(),
-        output: fullbore::sys::is_pipe(output)
-            .then(|| output.try_clone_to_owned().ok())
-            .flatten(),
+        into_pipe: matches!(output, Output::Standard) && fullbore::sys::is_pipe(output.as_fd()),
         buffer: plan.buffer.map(|size| size as u64),
         lines: plan.separator.is_some(),
         json: options.json,

@@ -1,7 +1,6 @@
 //! The display: a thread of its own, so that a slow or stopped terminal never holds up the data.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -28,8 +27,8 @@ pub struct Settings {
 pub struct Start {
     pub settings: Arc<Mutex<Settings>>,
     pub counters: Arc<Counters>,
-    /// A copy of the output, if that is a pipe: what waits in it is not there yet.
-    pub output: Option<OwnedFd>,
+    /// Whether standard output is a pipe: what waits in it has not arrived.
+    pub into_pipe: bool,
     /// Bytes of the transfer buffer, where there is one.
     pub buffer: Option<u64>,
     /// Of a line, where lines are counted.
@@ -259,8 +258,9 @@ impl Display {
     }
 
     fn waiting_in_output(&self) -> u64 {
-        let in_pipe = |output| fullbore::sys::bytes_in_pipe(output).unwrap_or(0);
-        self.start.output.as_ref().map_or(0, in_pipe)
+        // Not a copy of the descriptor: that would keep the pipe open when the data has ended.
+        let in_pipe = || fullbore::sys::bytes_in_pipe(rustix::stdio::stdout());
+        if self.start.into_pipe { in_pipe().unwrap_or(0) } else { 0 }
     }
 
     fn moment(&self, settings: &Settings, reading: &Reading) -> Moment {
