@@ -1,5 +1,8 @@
 //! [`Inspect`]: descriptor to descriptor, and every byte is seen on the way.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,5 +1,8 @@
 //! Descriptor to descriptor: [`copy`] takes the way that copies least, and says which it was.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

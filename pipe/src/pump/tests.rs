@@ -1,0 +1,120 @@
+//! Blame and what is held, with injected faults.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+
+use proptest::prelude::*;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+
+use super::*;
+use crate::sys::fault::{Call, inject};
+
+fn file_of(data: &[u8]) -> File {
+    let file = rustix::fs::memfd_create("pump", MemfdFlags::CLOEXEC).unwrap();
+    let mut file = File::from(file);
+    file.write_all(data).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+fn contents(mut file: File) -> Vec<u8> {
+    let mut got = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut got).unwrap();
+    got
+}
+
+#[test]
+fn output_without_reader_is_to_blame() {
+    let (read_end, write_end) = sys::pipe().unwrap();
+    drop(read_end);
+    for from in [file_of(b"x"), File::open("/dev/zero").unwrap()] {
+        let mut pump = Pump::new(from.as_fd(), write_end.as_fd());
+        assert_eq!(pump.step(1).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(pump.blame(), End::Write);
+    }
+}
+
+#[test]
+fn input_that_cannot_be_read_is_to_blame() {
+    let (_read_end, write_end) = sys::pipe().unwrap();
+    let target = file_of(b"");
+    let directory = File::open("/").unwrap();
+    for to in [write_end.as_fd(), target.as_fd()] {
+        let mut pump = Pump::new(directory.as_fd(), to);
+        assert_eq!(pump.step(1).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(pump.blame(), End::Read);
+    }
+}
+
+#[test]
+fn full_device_is_to_blame() {
+    let (read_end, write_end) = sys::pipe().unwrap();
+    sys::write(&write_end, b"x").unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    for from in [read_end.as_fd(), file_of(b"x").as_fd()] {
+        let mut pump = Pump::new(from, full.as_fd());
+        assert_eq!(pump.step(1).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(pump.blame(), End::Write);
+    }
+}
+
+#[test]
+fn copying_pump_takes_no_more_than_was_asked_for() {
+    let from = file_of(&[7; 1000]);
+    let to = file_of(b"");
+    let mut pump = Pump::copying(from.as_fd(), to.as_fd(), 64);
+    assert_eq!(pump.route(), Route::Copy);
+    assert_eq!(pump.step(10).unwrap(), 10);
+    assert_eq!((&from).stream_position().unwrap(), 10);
+    assert_eq!(pump.step(1000).unwrap(), 64);
+    assert_eq!(pump.held(), 0);
+    while pump.step(1 << 30).unwrap() > 0 {}
+    drop(pump);
+    assert_eq!(contents(to), [7; 1000]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Through the private pipe (neither side is one), with short, refused and delayed calls: every byte arrives, and the
+    /// steps add up.
+    #[test]
+    fn steps_add_up_whatever_call_fails(
+        len in 0..600_000_usize,
+        most in 1..300_000_usize,
+        plan in proptest::collection::vec((0..4_u8, 1..100_000_usize), 1..40),
+        refused_after in 0..60_usize,
+    ) {
+        let data: Vec<u8> = (0..len).map(|i| (i / 7) as u8).collect();
+        let (from, mut feed) = std::os::unix::net::UnixStream::pair().unwrap();
+        let sent = data.clone();
+        let feeder = std::thread::spawn(move || feed.write_all(&sent));
+        let to = file_of(b"");
+        let mut calls = 0;
+        let plan = inject(move |call, len| {
+            let (what, short) = plan[calls % plan.len()];
+            calls += usize::from(call != Call::Poll);
+            match (call, what) {
+                (Call::Splice | Call::Write | Call::Read, 1) => Ok(len.min(short)),
+                (Call::Splice, 2) if calls > refused_after => Err(Errno::INVAL),
+                (Call::Splice, 3) => Err(Errno::AGAIN),
+                _ => Ok(len),
+            }
+        });
+        let mut pump = Pump::new(from.as_fd(), to.as_fd());
+        let mut sum = 0;
+        loop {
+            match pump.step(most).unwrap() {
+                0 => break,
+                n => sum += n,
+            }
+            prop_assert!(pump.held() <= len);
+        }
+        drop(plan);
+        prop_assert_eq!(sum, len);
+        feeder.join().unwrap().unwrap();
+        prop_assert!(contents(to) == data);
+    }
+}
