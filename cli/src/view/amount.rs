@@ -11,36 +11,39 @@ pub enum Unit {
     Lines,
 }
 
-/// Prefixes from a thousandth downwards, none, and upwards.
-const DECIMAL: (&str, &str) = ("munpfazy", "kMGTPEZY");
-const BINARY: (&str, &str) = ("munpfazy", "KMGTPEZY");
+/// Prefixes from the smallest to the largest; the blank in the middle is none.
+const DECIMAL: [char; 17] = [
+    'y', 'z', 'a', 'f', 'p', 'n', 'u', 'm', ' ', 'k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y',
+];
+const BINARY: [char; 17] = [
+    'y', 'z', 'a', 'f', 'p', 'n', 'u', 'm', ' ', 'K', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y',
+];
+const NONE: usize = 8;
 
 /// An amount in four characters, its prefix, and `suffix` (or `of_lines` for lines): `9.54MiB`, `12.0 `, ` 150kB`.
 pub fn amount(value: f64, unit: Unit, of_lines: &str, suffix: &str) -> String {
-    let (base, (below, above), suffix) = match unit {
+    let (base, prefixes, suffix) = match unit {
         Unit::Bytes => (1024.0, BINARY, suffix),
         Unit::DecimalBytes => (1000.0, DECIMAL, suffix),
         Unit::Lines => (1000.0, DECIMAL, of_lines),
     };
     let mut value = value;
-    let mut prefix = ' ';
-    if value.abs() >= 1e-8 {
-        let mut above = above.chars();
-        // A little early, so that there are never four digits before the prefix.
-        while value.abs() > base * 0.97 {
-            let Some(next) = above.next() else { break };
-            value /= base;
-            prefix = next;
-        }
-        let mut below = below.chars();
-        while value.abs() < 1.0 {
-            let Some(next) = below.next() else { break };
-            value *= base;
-            prefix = next;
-        }
-    } else {
+    let mut at = NONE;
+    if value.abs() < 1e-8 {
         value = 0.0;
+    } else {
+        // Rounding errors of a division must not leave a large number before the prefix below: so a little early, and
+        // back where that was too early.
+        while value.abs() > base * 0.97 && at + 1 < prefixes.len() {
+            value /= base;
+            at += 1;
+        }
+        while value.abs() < 1.0 && at > 0 {
+            value *= base;
+            at -= 1;
+        }
     }
+    let prefix = prefixes[at];
     let prefix = match (unit, prefix) {
         (Unit::Bytes, ' ') => "  ".to_owned(),
         (Unit::Bytes, p) => format!("{p}i"),
@@ -91,11 +94,12 @@ mod tests {
             (42.0, "42.0  B"),
             (100.0, " 100  B"),
             (993.0, " 993  B"),
-            (994.0, "0.97KiB"),
+            (1023.0, "1023  B"),
             (1024.0, "1.00KiB"),
             (10_000_000.0, "9.54MiB"),
             (104_857_600.0, " 100MiB"),
-            (1_063_256_064.0, "0.99GiB"),
+            (1_063_256_064.0, "1014MiB"),
+            (1_073_741_824.0, "1.00GiB"),
             (0.5, " 512miB"),
         ] {
             assert_eq!(amount(value, Unit::Bytes, "", "B"), text, "{value}");
