@@ -51,7 +51,7 @@ pub enum Command {
     Doctor(crate::doctor::DoctorArgs),
     Report(crate::report::ReportArgs),
     #[command(alias = "pv")]
-    View(crate::view::ViewArgs),
+    View(Box<crate::view::ViewArgs>),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

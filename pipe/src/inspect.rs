@@ -57,7 +57,10 @@ pub struct Inspect<'fd> {
 #[derive(Debug)]
 enum Way {
     /// What is shown lies in the relay, too, which may hold more than that.
-    Tee { relay: Relay, copies: (OwnedFd, OwnedFd) },
+    Tee {
+        relay: Relay,
+        copies: (OwnedFd, OwnedFd),
+    },
     Copy,
 }
 

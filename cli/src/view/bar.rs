@@ -76,7 +76,11 @@ pub fn moving(style: Style, width: usize, position: f64) -> String {
         return String::new();
     };
     let position = position.max(0.0) % 200.01;
-    let position = if position > 100.0 { (200.0 - position).max(0.0) } else { position };
+    let position = if position > 100.0 {
+        (200.0 - position).max(0.0)
+    } else {
+        position
+    };
     let before = ((room as f64 * position / 100.0) as usize).min(room);
     let empty = style.cells()[0];
     let blank = |n| std::iter::repeat_n(empty, n);

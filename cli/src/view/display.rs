@@ -152,12 +152,15 @@ impl Form {
                 let missing = columns.saturating_sub(at.last_written.len());
                 let from = at.last_written.len().saturating_sub(columns);
                 let dots = std::iter::repeat_n('.', missing);
-                dots.chain(printable(&at.last_written[from..], '.')).collect()
+                dots.chain(printable(&at.last_written[from..], '.'))
+                    .collect()
             }
             Part::PreviousLine => {
                 let shown = at.previous_line.len().min(columns);
                 let blank = std::iter::repeat_n(' ', columns - shown);
-                printable(&at.previous_line[..shown], ' ').chain(blank).collect()
+                printable(&at.previous_line[..shown], ' ')
+                    .chain(blank)
+                    .collect()
             }
             Part::Name => self.name.as_ref().map_or_else(String::new, |name| {
                 let wide = if columns == 0 { 9 } else { columns.min(500) };
@@ -221,7 +224,11 @@ impl Form {
         };
         let text = format!("ETA {}", clock(left as f64));
         // At the end, blanks in its place.
-        if reading.last { " ".repeat(text.len()) } else { text }
+        if reading.last {
+            " ".repeat(text.len())
+        } else {
+            text
+        }
     }
 
     fn per_second(&self, rate: f64) -> String {
@@ -242,7 +249,11 @@ impl Form {
 
     fn bytes(&self, transferred: u64) -> String {
         let bits = self.bits && (self.numeric || self.unit != Unit::Lines);
-        let count = if bits { transferred.saturating_mul(8) } else { transferred };
+        let count = if bits {
+            transferred.saturating_mul(8)
+        } else {
+            transferred
+        };
         if self.numeric {
             return count.to_string();
         }

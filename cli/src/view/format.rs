@@ -134,7 +134,11 @@ fn sequence(after: &str) -> (Option<Piece>, usize) {
     if let Some(inner) = rest.strip_prefix('{') {
         let len = inner.find(['}', '%']).unwrap_or(inner.len());
         let closed = inner[len..].starts_with('}');
-        let part = if closed { Part::of_name(&inner[..len]) } else { None };
+        let part = if closed {
+            Part::of_name(&inner[..len])
+        } else {
+            None
+        };
         return (
             part.map(|part| Piece::Part(part, columns)),
             digits + 1 + len + usize::from(closed),
@@ -165,7 +169,9 @@ fn colour_code(name: &str) -> Option<String> {
         Some(name) => (name, 40),
         None => (name.strip_prefix("fg-").unwrap_or(name), 30),
     };
-    let colours = ["black", "red", "green", "brown", "blue", "magenta", "cyan", "white"];
+    let colours = [
+        "black", "red", "green", "brown", "blue", "magenta", "cyan", "white",
+    ];
     let code = match name {
         "reset" | "none" => 0,
         "bold" => 1,
@@ -220,7 +226,10 @@ mod tests {
         for format in ["%z", "%{nothing}", "100%", "%{foo", "%5", "%{sgr", "ü%ü"] {
             assert_eq!(parse(format), [text(format)], "{format}");
         }
-        assert_eq!(parse("%{foo%p"), [text("%{foo"), Piece::Part(Part::Progress, 0)]);
+        assert_eq!(
+            parse("%{foo%p"),
+            [text("%{foo"), Piece::Part(Part::Progress, 0)]
+        );
         assert_eq!(parse(""), []);
     }
 

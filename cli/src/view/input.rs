@@ -15,7 +15,12 @@ use super::voice::{Complaint, Fault};
 pub fn size_of(path: &Path) -> Result<u64, Complaint> {
     let failed = |e: io::Error| {
         let what = format!("{}: failed to stat file", path.display());
-        Complaint::system(Fault::Usage, what, e, "name a file or a directory behind the @")
+        Complaint::system(
+            Fault::Usage,
+            what,
+            e,
+            "name a file or a directory behind the @",
+        )
     };
     let meta = fs::metadata(path).map_err(failed)?;
     if meta.is_dir() {
@@ -132,7 +137,10 @@ fn lines(file: &File, separator: u8) -> Option<u64> {
 
 /// Whether the input is the very file that is written into. Then it would never end.
 pub fn is_output(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> io::Result<bool> {
-    let (input, output) = (rustix::fs::fstat(input)?, rustix::fs::fstat(output.as_fd())?);
+    let (input, output) = (
+        rustix::fs::fstat(input)?,
+        rustix::fs::fstat(output.as_fd())?,
+    );
     let is_file = matches!(kind(&input), FileType::RegularFile | FileType::BlockDevice);
     Ok(is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino))
 }

@@ -22,7 +22,11 @@ impl Bucket {
         let since = (now - self.filled_at).max(0.0);
         self.filled_at = now;
         self.tokens = (self.tokens + since * rate).min((rate * BURST_S).max(1.0));
-        let enough = if self.empty { (rate * GRAIN_S).max(1.0) } else { 1.0 };
+        let enough = if self.empty {
+            (rate * GRAIN_S).max(1.0)
+        } else {
+            1.0
+        };
         if self.tokens < enough {
             self.empty = true;
             let wait = (enough - self.tokens) / rate;

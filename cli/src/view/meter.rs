@@ -58,7 +58,11 @@ pub struct Rates {
 
 impl Rates {
     fn add(&mut self, rate: f64) {
-        self.min = if self.count == 0 { rate } else { self.min.min(rate) };
+        self.min = if self.count == 0 {
+            rate
+        } else {
+            self.min.min(rate)
+        };
         self.max = self.max.max(rate);
         self.sum += rate;
         self.squares += rate * rate;
@@ -98,7 +102,13 @@ impl Meter {
     }
 
     /// The reading of now.
-    pub fn update(&mut self, elapsed: f64, transferred: u64, size: Option<u64>, last: bool) -> Reading {
+    pub fn update(
+        &mut self,
+        elapsed: f64,
+        transferred: u64,
+        size: Option<u64>,
+        last: bool,
+    ) -> Reading {
         let since = elapsed - self.previous.0;
         if since > LEAST_INTERVAL_S {
             // What the output holds back counts as not transferred, so that it may become less for a moment.
@@ -128,7 +138,13 @@ impl Meter {
                 }
             }
         }
-        let left = size.map(|size| seconds_left(self.seen - self.initial.min(self.seen), size.saturating_sub(transferred), self.average));
+        let left = size.map(|size| {
+            seconds_left(
+                self.seen - self.initial.min(self.seen),
+                size.saturating_sub(transferred),
+                self.average,
+            )
+        });
         let stalled = elapsed - self.moved_at;
         Reading {
             elapsed,
@@ -181,7 +197,10 @@ mod tests {
         let second = meter.update(2.0, 400, Some(1000), false);
         assert_eq!((second.rate, second.percentage), (300.0, 40.0));
         let last = meter.update(4.0, 1000, Some(1000), true);
-        assert_eq!((last.rate, last.average, last.percentage), (250.0, 250.0, 100.0));
+        assert_eq!(
+            (last.rate, last.average, last.percentage),
+            (250.0, 250.0, 100.0)
+        );
         assert_eq!(meter.rates.count, 3);
         assert_eq!((meter.rates.min, meter.rates.max), (100.0, 300.0));
     }

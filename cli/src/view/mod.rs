@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use counters::Counters;
 use display::Form;
-use options::{Job, Options};
 pub use options::ViewArgs;
+use options::{Job, Options};
 use screen::{Screen, Settings, Start};
 use transfer::{Plan, Transfer};
 use voice::{Complaint, Fault, Voice};
@@ -72,7 +72,9 @@ pub fn is_pv() -> bool {
 
 /// What the wrong command line is answered with through a link named `pv`.
 pub fn misused_as_pv(message: &str) -> ExitCode {
-    terminal::print(&format!("pv: {message}\nTry `pv --help' for more information.\n"));
+    terminal::print(&format!(
+        "pv: {message}\nTry `pv --help' for more information.\n"
+    ));
     Voice::Pv.exit_code(Fault::Usage as u8)
 }
 
@@ -116,11 +118,7 @@ fn form(options: &Options, has_end: bool) -> Form {
     form
 }
 
-fn move_data(
-    mut options: Options,
-    voice: Voice,
-    faults: &Arc<AtomicU8>,
-) -> Result<(), Complaint> {
+fn move_data(mut options: Options, voice: Voice, faults: &Arc<AtomicU8>) -> Result<(), Complaint> {
     let output = Output::of(&options)?;
     let files = if options.files.is_empty() {
         vec![OsString::from("-")]
@@ -132,7 +130,9 @@ fn move_data(
     let plan = plan(&options, &form);
 
     let counters = Arc::new(Counters::default());
-    counters.rate_limit.store(options.rate_limit, Ordering::Relaxed);
+    counters
+        .rate_limit
+        .store(options.rate_limit, Ordering::Relaxed);
     let settings = Arc::new(Mutex::new(Settings {
         form,
         size: options.size,
@@ -270,7 +270,12 @@ fn start_screen(
         cursor: options.cursor && !hidden && !options.numeric,
     };
     let failed = |e| {
-        Complaint::system(Fault::Transfer, "no thread for the display", e, "use -q, or raise ulimit -u")
+        Complaint::system(
+            Fault::Transfer,
+            "no thread for the display",
+            e,
+            "use -q, or raise ulimit -u",
+        )
     };
     Screen::start(start).map(Some).map_err(failed)
 }

@@ -31,7 +31,11 @@ pub fn size(text: &str, decimal: bool) -> Option<u64> {
     let whole = u128::from(whole.parse::<u64>().ok()?);
     // More digits than that make no whole byte of a tebibyte.
     let digits = &fraction[..fraction.len().min(15)];
-    let numerator: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    let numerator: u128 = if digits.is_empty() {
+        0
+    } else {
+        digits.parse().ok()?
+    };
     let part = unit * numerator / 10_u128.pow(digits.len() as u32);
     u64::try_from(whole.checked_mul(unit)? + part).ok()
 }
@@ -39,7 +43,9 @@ pub fn size(text: &str, decimal: bool) -> Option<u64> {
 /// A number of seconds: `1`, `0.5`, `0,5`.
 pub fn seconds(text: &str) -> Option<f64> {
     let text = text.trim_start_matches([' ', '\t']);
-    let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b',');
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b == b'.' || b == b',');
     if !plain || !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -74,7 +80,17 @@ mod tests {
         }
         assert_eq!(size("1.5k", true), Some(1500));
         assert_eq!(size("1KiB", true), Some(1024));
-        for text in ["", "abc", "-1", "1Q", "1.2.3", ".5", "1KB", "99999999T", "18446744073709551616"] {
+        for text in [
+            "",
+            "abc",
+            "-1",
+            "1Q",
+            "1.2.3",
+            ".5",
+            "1KB",
+            "99999999T",
+            "18446744073709551616",
+        ] {
             assert_eq!(size(text, false), None, "{text}");
         }
     }

@@ -60,7 +60,13 @@ struct Typed {
     #[arg(short = 'A', long, value_name = "NUM", help_heading = "Display")]
     last_written: Option<String>,
     /// Show this instead: %p %t %e %I %r %a %b %T %16A %40L %N %{bar-block} %{sgr:green} …, as in pv's manual
-    #[arg(short = 'F', long, value_name = "FORMAT", allow_hyphen_values = true, help_heading = "Display")]
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "FORMAT",
+        allow_hyphen_values = true,
+        help_heading = "Display"
+    )]
     format: Option<String>,
     /// Write a line per update: the percentage; with -b the count, with -r the rate, with -t the seconds
     #[arg(short = 'n', long, help_heading = "Display")]
@@ -85,10 +91,21 @@ struct Typed {
     #[arg(short = 'W', long, help_heading = "How it is shown")]
     wait: bool,
     /// Show nothing for so many seconds
-    #[arg(short = 'D', long, value_name = "SEC", help_heading = "How it is shown")]
+    #[arg(
+        short = 'D',
+        long,
+        value_name = "SEC",
+        help_heading = "How it is shown"
+    )]
     delay_start: Option<String>,
     /// Expect so much; @FILE: as much as that file or directory holds
-    #[arg(short = 's', long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "How it is shown")]
+    #[arg(
+        short = 's',
+        long,
+        value_name = "SIZE",
+        allow_hyphen_values = true,
+        help_heading = "How it is shown"
+    )]
     size: Option<OsString>,
     /// Without a size, the bar shows the rate against the highest one
     #[arg(short = 'g', long, help_heading = "How it is shown")]
@@ -100,22 +117,53 @@ struct Typed {
     #[arg(short = '0', long, help_heading = "How it is shown")]
     null: bool,
     /// Update every SEC seconds (0.1 to 600) [default: 1]
-    #[arg(short = 'i', long, value_name = "SEC", help_heading = "How it is shown")]
+    #[arg(
+        short = 'i',
+        long,
+        value_name = "SEC",
+        help_heading = "How it is shown"
+    )]
     interval: Option<String>,
     /// Average over so many seconds [default: 30]
-    #[arg(short = 'm', long, value_name = "SEC", help_heading = "How it is shown")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "SEC",
+        help_heading = "How it is shown"
+    )]
     average_rate_window: Option<String>,
     /// Columns of the display [default: the terminal's, or 80]
-    #[arg(short = 'w', long, value_name = "WIDTH", help_heading = "How it is shown")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "WIDTH",
+        help_heading = "How it is shown"
+    )]
     width: Option<String>,
     /// Rows of the terminal [default: the terminal's, or 25]
-    #[arg(short = 'H', long, value_name = "HEIGHT", help_heading = "How it is shown")]
+    #[arg(
+        short = 'H',
+        long,
+        value_name = "HEIGHT",
+        help_heading = "How it is shown"
+    )]
     height: Option<String>,
     /// Put this name in front
-    #[arg(short = 'N', long, value_name = "NAME", allow_hyphen_values = true, help_heading = "How it is shown")]
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        help_heading = "How it is shown"
+    )]
     name: Option<String>,
     /// Style of the bar: plain, block, granular, shaded
-    #[arg(short = 'u', long, value_name = "STYLE", help_heading = "How it is shown")]
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "STYLE",
+        help_heading = "How it is shown"
+    )]
     bar_style: Option<String>,
     /// At the end, say the lowest, mean and highest rate, and the deviation
     #[arg(short = 'v', long, help_heading = "How it is shown")]
@@ -128,13 +176,28 @@ struct Typed {
     cursor: bool,
 
     /// Write into FILE instead of standard output
-    #[arg(short = 'o', long, value_name = "FILE", help_heading = "How it is moved")]
+    #[arg(
+        short = 'o',
+        long,
+        value_name = "FILE",
+        help_heading = "How it is moved"
+    )]
     output: Option<OsString>,
     /// Move at most so many bytes a second (with -l, lines)
-    #[arg(short = 'L', long, value_name = "RATE", help_heading = "How it is moved")]
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "RATE",
+        help_heading = "How it is moved"
+    )]
     rate_limit: Option<String>,
     /// Read and write through a buffer of this size; implies -C
-    #[arg(short = 'B', long, value_name = "BYTES", help_heading = "How it is moved")]
+    #[arg(
+        short = 'B',
+        long,
+        value_name = "BYTES",
+        help_heading = "How it is moved"
+    )]
     buffer_size: Option<String>,
     /// Read and write; never splice
     #[arg(short = 'C', long, help_heading = "How it is moved")]
@@ -143,7 +206,12 @@ struct Typed {
     #[arg(short = 'E', long, action = ArgAction::Count, help_heading = "How it is moved")]
     skip_errors: u8,
     /// Skip errors by blocks of this size; implies -E
-    #[arg(short = 'Z', long, value_name = "BYTES", help_heading = "How it is moved")]
+    #[arg(
+        short = 'Z',
+        long,
+        value_name = "BYTES",
+        help_heading = "How it is moved"
+    )]
     error_skip_block: Option<String>,
     /// Stop after as much as -s says
     #[arg(short = 'S', long, help_heading = "How it is moved")]
@@ -152,11 +220,21 @@ struct Typed {
     #[arg(short = 'Y', long, help_heading = "How it is moved")]
     sync: bool,
     /// Throw the data away
-    #[arg(short = 'X', long, conflicts_with = "output", help_heading = "How it is moved")]
+    #[arg(
+        short = 'X',
+        long,
+        conflicts_with = "output",
+        help_heading = "How it is moved"
+    )]
     discard: bool,
 
     /// Move nothing; show how far a process has come in its files, or in this one
-    #[arg(short = 'd', long, value_name = "PID[:FD]", help_heading = "Other jobs")]
+    #[arg(
+        short = 'd',
+        long,
+        value_name = "PID[:FD]",
+        help_heading = "Other jobs"
+    )]
     watchfd: Option<String>,
     /// Move nothing; change rate limit, size or display of a running `fullbore view`
     #[arg(short = 'R', long, value_name = "PID", help_heading = "Other jobs")]
@@ -197,8 +275,14 @@ impl FromArgMatches for ViewArgs {
         };
         Ok(Self {
             typed: Typed::from_arg_matches(matches)?,
-            si_at: matches.value_source("si").filter(|s| *s == ValueSource::CommandLine).and_then(|_| matches.indices_of("si")?.next()),
-            at: SIZES.into_iter().filter_map(|id| Some((id, place(id)?))).collect(),
+            si_at: matches
+                .value_source("si")
+                .filter(|s| *s == ValueSource::CommandLine)
+                .and_then(|_| matches.indices_of("si")?.next()),
+            at: SIZES
+                .into_iter()
+                .filter_map(|id| Some((id, place(id)?)))
+                .collect(),
         })
     }
 
@@ -290,7 +374,11 @@ impl ViewArgs {
             self.bytes("-Z", "error_skip_block", &typed.error_skip_block)?,
         );
         if buffer_size > LARGEST_BUFFER {
-            return Err(Complaint::usage("-B", "that is no buffer size", "use for example 1M"));
+            return Err(Complaint::usage(
+                "-B",
+                "that is no buffer size",
+                "use for example 1M",
+            ));
         }
         let last_written = count("-A", &typed.last_written)?;
         let switches = Switches {
@@ -308,7 +396,11 @@ impl ViewArgs {
         let positive = |n: Option<u32>| n.filter(|&n| n > 0).map(|n| n.min(999_999) as usize);
         let options = Options {
             job: job(&typed)?,
-            switches: if switched { switches } else { default_switches() },
+            switches: if switched {
+                switches
+            } else {
+                default_switches()
+            },
             switched,
             format: typed.format,
             numeric: typed.numeric,
@@ -319,7 +411,10 @@ impl ViewArgs {
             si: typed.si,
             gauge: typed.gauge,
             name: typed.name,
-            style: typed.bar_style.as_deref().map_or(Style::Plain, Style::named),
+            style: typed
+                .bar_style
+                .as_deref()
+                .map_or(Style::Plain, Style::named),
             stats: typed.stats,
             force: typed.force,
             cursor: typed.cursor,
@@ -337,7 +432,11 @@ impl ViewArgs {
             },
             rate_limit,
             no_splice: typed.no_splice || buffer_size > 0 || typed.buffer_percent,
-            buffer_size: if buffer_size == 0 { BUFFER } else { buffer_size as usize },
+            buffer_size: if buffer_size == 0 {
+                BUFFER
+            } else {
+                buffer_size as usize
+            },
             skip_errors: typed.skip_errors.max(u8::from(error_skip_block > 0)),
             error_skip_block,
             stop_at_size: typed.stop_at_size,
@@ -377,12 +476,36 @@ impl ViewArgs {
 impl Typed {
     fn refuse_what_is_not_built(&self) -> Result<(), Complaint> {
         let refused: [(bool, &str, &str); 6] = [
-            (self.direct_io, "-K", "O_DIRECT belongs to descriptors that other programs share; let dd iflag=direct read or write it"),
-            (self.sparse, "-O", "use cp --sparse=always, or dd conv=sparse"),
-            (self.store_and_forward.is_some(), "-U", "write into a file first, then view that"),
-            (self.extra_display.is_some(), "-x", "use -F with the text for the terminal"),
-            (self.query.is_some(), "-Q", "use -n --json in the instance itself, or -d with its process ID"),
-            (self.monitor.is_some(), "-M", "put one view before the command and one behind it"),
+            (
+                self.direct_io,
+                "-K",
+                "O_DIRECT belongs to descriptors that other programs share; let dd iflag=direct read or write it",
+            ),
+            (
+                self.sparse,
+                "-O",
+                "use cp --sparse=always, or dd conv=sparse",
+            ),
+            (
+                self.store_and_forward.is_some(),
+                "-U",
+                "write into a file first, then view that",
+            ),
+            (
+                self.extra_display.is_some(),
+                "-x",
+                "use -F with the text for the terminal",
+            ),
+            (
+                self.query.is_some(),
+                "-Q",
+                "use -n --json in the instance itself, or -d with its process ID",
+            ),
+            (
+                self.monitor.is_some(),
+                "-M",
+                "put one view before the command and one behind it",
+            ),
         ];
         match refused.iter().find(|r| r.0) {
             Some((_, option, instead)) => Err(Complaint::usage(*option, "not built", *instead)),
@@ -439,7 +562,9 @@ fn job(typed: &Typed) -> Result<Job, Complaint> {
         )),
         (Some(first), None) => {
             let others = typed.files.iter().map(|f| f.to_string_lossy().into_owned());
-            Ok(Job::Watch(std::iter::once(first.clone()).chain(others).collect()))
+            Ok(Job::Watch(
+                std::iter::once(first.clone()).chain(others).collect(),
+            ))
         }
         (None, Some(_)) => Ok(Job::Remote(count("-R", &typed.remote)?.unwrap_or(0))),
         (None, None) => Ok(Job::Move),
@@ -459,18 +584,34 @@ fn default_switches() -> Switches {
 
 fn not_a_size(option: &str, text: &str) -> Complaint {
     let what = format!("{option}: {text}");
-    Complaint::usage(what, "numeric value not understood", "write for example 4096, 256K or 1.5G")
+    Complaint::usage(
+        what,
+        "numeric value not understood",
+        "write for example 4096, 256K or 1.5G",
+    )
 }
 
 fn count(option: &str, text: &Option<String>) -> Result<Option<u32>, Complaint> {
     let Some(text) = text else { return Ok(None) };
-    let wrong = || Complaint::usage(format!("{option}: {text}"), "integer argument expected", "use a whole number");
+    let wrong = || {
+        Complaint::usage(
+            format!("{option}: {text}"),
+            "integer argument expected",
+            "use a whole number",
+        )
+    };
     number::count(text).map(Some).ok_or_else(wrong)
 }
 
 fn seconds(option: &str, text: &Option<String>) -> Result<Option<f64>, Complaint> {
     let Some(text) = text else { return Ok(None) };
-    let wrong = || Complaint::usage(format!("{option}: {text}"), "numeric argument expected", "use seconds, for example 0.5");
+    let wrong = || {
+        Complaint::usage(
+            format!("{option}: {text}"),
+            "numeric argument expected",
+            "use seconds, for example 0.5",
+        )
+    };
     number::seconds(text).map(Some).ok_or_else(wrong)
 }
 
@@ -511,7 +652,10 @@ mod tests {
     fn options_may_be_abbreviated_joined_and_repeated() {
         let o = options("-ptebarfcW -N one -N two --inter 0.5 --rate-l 2M a - b").unwrap();
         assert!(o.switches.average_rate && o.cursor && o.wait && o.force);
-        assert_eq!((o.name.as_deref(), o.interval, o.rate_limit), (Some("two"), Some(0.5), 2 << 20));
+        assert_eq!(
+            (o.name.as_deref(), o.interval, o.rate_limit),
+            (Some("two"), Some(0.5), 2 << 20)
+        );
         assert_eq!(o.files, ["a", "-", "b"]);
         assert_eq!(options("-EE -i 0.01").unwrap().skip_errors, 2);
         assert_eq!(options("-i 0.01").unwrap().interval, Some(0.1));
@@ -522,13 +666,28 @@ mod tests {
     #[test]
     fn what_is_not_built_or_contradicts_itself_is_refused_by_name() {
         for (line, name) in [
-            ("-K", "-K"), ("-O", "-O"), ("-U x", "-U"), ("-x window", "-x"), ("-Q 1", "-Q"), ("-M in", "-M"),
-            ("-s x", "-s: x"), ("-L -", "-L: -"), ("-w 1.5", "-w: 1.5"), ("-i x", "-i: x"), ("-R x", "-R: x"),
-            ("-d 1 -L 1", "-d"), ("-d 1 -R 1", "-R"), ("-R 1 file", "-R"), ("-B 2T", "-B"),
+            ("-K", "-K"),
+            ("-O", "-O"),
+            ("-U x", "-U"),
+            ("-x window", "-x"),
+            ("-Q 1", "-Q"),
+            ("-M in", "-M"),
+            ("-s x", "-s: x"),
+            ("-L -", "-L: -"),
+            ("-w 1.5", "-w: 1.5"),
+            ("-i x", "-i: x"),
+            ("-R x", "-R: x"),
+            ("-d 1 -L 1", "-d"),
+            ("-d 1 -R 1", "-R"),
+            ("-R 1 file", "-R"),
+            ("-B 2T", "-B"),
         ] {
             let refused = options(line).unwrap_err();
             let text = super::super::voice::Voice::Fullbore.line(&refused);
-            assert!(text.starts_with(&format!("fullbore: {name}: ")), "{line}: {text}");
+            assert!(
+                text.starts_with(&format!("fullbore: {name}: ")),
+                "{line}: {text}"
+            );
             assert!(text.contains("; "), "{text}");
         }
     }

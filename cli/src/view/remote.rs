@@ -45,12 +45,14 @@ pub fn listen(settings: &Arc<Mutex<Settings>>, counters: &Arc<Counters>) {
         return;
     };
     let (settings, counters) = (settings.clone(), counters.clone());
-    let _ = std::thread::Builder::new().name("remote".into()).spawn(move || {
-        for stream in listener.incoming() {
-            // One that goes wrong concerns only who sent it.
-            let _ = stream.and_then(|stream| serve(&stream, &settings, &counters));
-        }
-    });
+    let _ = std::thread::Builder::new()
+        .name("remote".into())
+        .spawn(move || {
+            for stream in listener.incoming() {
+                // One that goes wrong concerns only who sent it.
+                let _ = stream.and_then(|stream| serve(&stream, &settings, &counters));
+            }
+        });
 }
 
 fn serve(stream: &UnixStream, settings: &Mutex<Settings>, counters: &Counters) -> io::Result<()> {
@@ -85,7 +87,9 @@ fn apply(change: Change, settings: &mut Settings, counters: &Counters) {
 /// Changes a running instance as the options say.
 pub fn change(pid: u32, options: &Options) -> Result<(), Complaint> {
     let named = options.name.is_some();
-    let by_switches = options.switched.then(|| options.switches.format(named, options.numeric));
+    let by_switches = options
+        .switched
+        .then(|| options.switches.format(named, options.numeric));
     let change = Change {
         format: options.format.clone().or(by_switches),
         name: options.name.clone(),
@@ -97,7 +101,8 @@ pub fn change(pid: u32, options: &Options) -> Result<(), Complaint> {
     };
     let failed = |why: io::Error| {
         let what = format!("-R: {pid}");
-        let todo = "give the process ID of a running `fullbore view` of your own; others do not listen";
+        let todo =
+            "give the process ID of a running `fullbore view` of your own; others do not listen";
         match why.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
                 Complaint::new(Fault::Remote, what, "no such instance is running", todo)

@@ -163,7 +163,11 @@ impl Display {
                     next = (next + Duration::from_secs_f64(interval)).max(Instant::now());
                 }
                 Ok(Event::Say(line)) => {
-                    let newline = if self.produced && self.cursor.is_none() { "\n" } else { "" };
+                    let newline = if self.produced && self.cursor.is_none() {
+                        "\n"
+                    } else {
+                        ""
+                    };
                     terminal::print(&format!("{newline}{line}\n"));
                     self.previous = (0, 0);
                 }
@@ -216,7 +220,11 @@ impl Display {
 
     fn draw(&mut self, last: bool) {
         let settings = lock(&self.start.settings).clone();
-        let elapsed = self.began.elapsed().saturating_sub(self.stopped).as_secs_f64();
+        let elapsed = self
+            .began
+            .elapsed()
+            .saturating_sub(self.stopped)
+            .as_secs_f64();
         let counters = &self.start.counters;
         let transferred = if self.start.lines {
             counters.lines()
@@ -260,7 +268,11 @@ impl Display {
     fn waiting_in_output(&self) -> u64 {
         // Not a copy of the descriptor: that would keep the pipe open when the data has ended.
         let in_pipe = || fullbore::sys::bytes_in_pipe(rustix::stdio::stdout());
-        if self.start.into_pipe { in_pipe().unwrap_or(0) } else { 0 }
+        if self.start.into_pipe {
+            in_pipe().unwrap_or(0)
+        } else {
+            0
+        }
     }
 
     fn moment(&self, settings: &Settings, reading: &Reading) -> Moment {
@@ -277,7 +289,9 @@ impl Display {
             buffer_percent: self.start.buffer.map(|size| 100.0 * buffered / size as f64),
             last_written: tail.last.into(),
             previous_line: tail.line,
-            finish_time: reading.left.map_or_else(String::new, terminal::local_time_in),
+            finish_time: reading
+                .left
+                .map_or_else(String::new, terminal::local_time_in),
         }
     }
 }

@@ -36,14 +36,16 @@ pub fn watch(at_end: AtEnd) {
     let Ok(mut signals) = Signals::new(wanted) else {
         return; // then they do what they do by default
     };
-    let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGTSTP => at_end.stop(),
-                other => at_end.end(other),
+    let _ = std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                match signal {
+                    SIGTSTP => at_end.stop(),
+                    other => at_end.end(other),
+                }
             }
-        }
-    });
+        });
 }
 
 impl AtEnd {

@@ -65,11 +65,19 @@ pub fn has_colour(force: bool) -> bool {
 
 /// The local time in so many seconds; with the date where that is more than six hours ahead.
 pub fn local_time_in(seconds: u64) -> String {
-    let format = if seconds > 6 * 3600 { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" };
+    let format = if seconds > 6 * 3600 {
+        "%Y-%m-%d %H:%M:%S"
+    } else {
+        "%H:%M:%S"
+    };
     let ahead = std::time::Duration::from_secs(seconds);
     let then = jiff::Timestamp::now().checked_add(ahead);
     then.map_or_else(
         |_| String::new(),
-        |then| then.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string(),
+        |then| {
+            then.to_zoned(jiff::tz::TimeZone::system())
+                .strftime(format)
+                .to_string()
+        },
     )
 }

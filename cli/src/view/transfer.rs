@@ -96,7 +96,8 @@ impl<'a> Transfer<'a> {
     }
 
     fn fault(&self, complaint: Complaint) {
-        self.faults.fetch_or(complaint.fault as u8, Ordering::Relaxed);
+        self.faults
+            .fetch_or(complaint.fault as u8, Ordering::Relaxed);
         (self.complain)(complaint);
     }
 
@@ -109,7 +110,12 @@ impl<'a> Transfer<'a> {
             Ok(file) => self.descriptor(file.as_fd(), &shown),
             Err(e) => {
                 let what = format!("failed to read file: {shown}");
-                self.fault(Complaint::system(Fault::Access, what, e, "name one that can be read"));
+                self.fault(Complaint::system(
+                    Fault::Access,
+                    what,
+                    e,
+                    "name one that can be read",
+                ));
                 Then::Next
             }
         }
@@ -142,8 +148,13 @@ impl<'a> Transfer<'a> {
             self.pump(from)
         };
         let bytes = self.counters.bytes() - before;
-        let pipes = format!("{}{}", capacity("input", from), capacity("output", self.output));
-        self.paths.push(format!("path of {name}: {path}; {}{pipes}", Size(bytes)));
+        let pipes = format!(
+            "{}{}",
+            capacity("input", from),
+            capacity("output", self.output)
+        );
+        self.paths
+            .push(format!("path of {name}: {path}; {}{pipes}", Size(bytes)));
         match moved {
             Ok(()) => Then::Next,
             Err((End::Write, e)) => {
@@ -183,7 +194,10 @@ impl<'a> Transfer<'a> {
             if rate == 0 {
                 return self.left;
             }
-            match self.bucket.allowed(self.began.elapsed().as_secs_f64(), rate) {
+            match self
+                .bucket
+                .allowed(self.began.elapsed().as_secs_f64(), rate)
+            {
                 Ok(n) => return n.min(self.left),
                 Err(pause) => std::thread::sleep(pause),
             }
@@ -202,9 +216,9 @@ impl<'a> Transfer<'a> {
             self.bucket.moved(counted);
         }
         if self.plan.sync {
-            match rustix::fs::fdatasync(self.output) {
-                Err(rustix::io::Errno::IO) => return Err(rustix::io::Errno::IO.into()),
-                _ => {} // a pipe has nothing to keep
+            // Any other error is no failure: a pipe, for one, has nothing to keep.
+            if let Err(e @ rustix::io::Errno::IO) = rustix::fs::fdatasync(self.output) {
+                return Err(e.into());
             }
         }
         Ok(())
@@ -219,7 +233,11 @@ impl<'a> Transfer<'a> {
             None => Pump::new(from, self.output),
         };
         let moved = loop {
-            let piece = if pump.route() == Route::CopyFileRange { FILE_PIECE } else { PIECE };
+            let piece = if pump.route() == Route::CopyFileRange {
+                FILE_PIECE
+            } else {
+                PIECE
+            };
             let most = self.allowance().min(piece) as usize;
             if most == 0 {
                 break Ok(());
@@ -240,7 +258,9 @@ impl<'a> Transfer<'a> {
 
     fn path_of(&self, pump: &Pump<'_>) -> String {
         let why = match (pump.fallback(), pump.route()) {
-            (Some((left, reason)), route) => return format!("{route}, since {left} was refused: {reason}"),
+            (Some((left, reason)), route) => {
+                return format!("{route}, since {left} was refused: {}", plain(reason));
+            }
             (None, Route::Splice) => "one side is a pipe, so that no byte is copied",
             (None, Route::Relay) => "neither side is a pipe, and none is copied by hand",
             (None, Route::CopyFileRange) => "both sides are files",
@@ -259,7 +279,11 @@ impl<'a> Transfer<'a> {
                 break Ok(());
             }
             // Of lines it is not known how many bytes they have; no more than one look is taken ahead.
-            let bytes = if self.plan.separator.is_some() { PIECE } else { allowed.min(PIECE) };
+            let bytes = if self.plan.separator.is_some() {
+                PIECE
+            } else {
+                allowed.min(PIECE)
+            };
             let most = match inspect.fill(bytes as usize) {
                 Ok([]) => break Ok(()),
                 Ok(shown) => self.permitted(shown, allowed),
@@ -277,7 +301,7 @@ impl<'a> Transfer<'a> {
             }
         };
         let path = match inspect.fallback() {
-            Some(reason) => format!("read and write, since splice was refused: {reason}"),
+            Some(reason) => format!("read and write, since splice was refused: {}", plain(reason)),
             None => "splice through a private pipe, since lines or data are shown: they are read from a copy of the slots made by tee".into(),
         };
         (moved, path)
@@ -286,7 +310,9 @@ impl<'a> Transfer<'a> {
     /// How many of these bytes may be moved: up to the last line that is allowed.
     fn permitted(&self, shown: &[u8], allowed: u64) -> usize {
         match self.plan.separator {
-            None => shown.len().min(usize::try_from(allowed).unwrap_or(usize::MAX)),
+            None => shown
+                .len()
+                .min(usize::try_from(allowed).unwrap_or(usize::MAX)),
             Some(_) if allowed >= shown.len() as u64 => shown.len(),
             Some(separator) => memchr::memchr_iter(separator, shown)
                 .nth(allowed as usize - 1)
@@ -297,7 +323,8 @@ impl<'a> Transfer<'a> {
     /// Counts lines in what has arrived, and keeps what the display may show of it.
     fn look_at(&self, data: &[u8]) -> Option<u64> {
         if self.plan.shows_data {
-            self.counters.saw(data, self.plan.separator.unwrap_or(b'\n'));
+            self.counters
+                .saw(data, self.plan.separator.unwrap_or(b'\n'));
         }
         let count = |separator| memchr::memchr_iter(separator, data).count() as u64;
         self.plan.separator.map(count)
@@ -318,8 +345,14 @@ impl<'a> Transfer<'a> {
                 break Ok(());
             }
             if start == end {
-                let bytes = if self.plan.separator.is_some() { u64::MAX } else { allowed };
-                let len = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+                let bytes = if self.plan.separator.is_some() {
+                    u64::MAX
+                } else {
+                    allowed
+                };
+                let len = buffer
+                    .len()
+                    .min(usize::try_from(bytes).unwrap_or(usize::MAX));
                 match sys::read(from, &mut buffer[..len]) {
                     Ok(0) => break Ok(()),
                     Ok(n) => {
@@ -332,13 +365,15 @@ impl<'a> Transfer<'a> {
                         }
                         continue;
                     }
-                    Err(e) if self.plan.skip_errors > 0 => match self.skip(&mut skip, from, &e, len) {
-                        Some(n) => {
-                            buffer[..n].fill(0);
-                            (start, end) = (0, n);
+                    Err(e) if self.plan.skip_errors > 0 => {
+                        match self.skip(&mut skip, from, &e, len) {
+                            Some(n) => {
+                                buffer[..n].fill(0);
+                                (start, end) = (0, n);
+                            }
+                            None => break Ok(()),
                         }
-                        None => break Ok(()),
-                    },
+                    }
                     Err(e) => break Err((End::Read, e)),
                 }
             }
@@ -361,12 +396,22 @@ impl<'a> Transfer<'a> {
                 Err(e) => break Err((End::Write, e)),
             }
         };
-        (moved, format!("{}, since {}", Route::Copy, self.plan.why_buffer))
+        (
+            moved,
+            format!("{}, since {}", Route::Copy, self.plan.why_buffer),
+        )
     }
 
     /// Goes on behind an error: how many null bytes stand for what was skipped. None ends the file.
-    fn skip(&self, skip: &mut Skip, from: BorrowedFd<'_>, error: &io::Error, most: usize) -> Option<usize> {
-        self.faults.fetch_or(Fault::Transfer as u8, Ordering::Relaxed);
+    fn skip(
+        &self,
+        skip: &mut Skip,
+        from: BorrowedFd<'_>,
+        error: &io::Error,
+        most: usize,
+    ) -> Option<usize> {
+        self.faults
+            .fetch_or(Fault::Transfer as u8, Ordering::Relaxed);
         if skip.is_first() {
             let what = "warning: read errors detected";
             let todo = "null bytes stand for what cannot be read";
@@ -385,11 +430,21 @@ impl<'a> Transfer<'a> {
             Ok(None) => None,
             Err(e) => {
                 let what = "failed to seek past error";
-                (self.complain)(Complaint::system(Fault::Transfer, what, e, "copy the file first"));
+                (self.complain)(Complaint::system(
+                    Fault::Transfer,
+                    what,
+                    e,
+                    "copy the file first",
+                ));
                 None
             }
         }
     }
+}
+
+/// A system's reason without its number.
+fn plain(reason: &str) -> &str {
+    reason.split(" (os error").next().unwrap_or(reason)
 }
 
 fn capacity(side: &str, fd: BorrowedFd<'_>) -> String {

@@ -140,7 +140,10 @@ mod tests {
         let faults = Fault::Access as u8 | Fault::Transfer as u8;
         assert_eq!(Voice::Pv.exit_code(faults), ExitCode::from(18));
         assert_eq!(Voice::Fullbore.exit_code(faults), ExitCode::from(1));
-        assert_eq!(Voice::Fullbore.exit_code(Fault::Usage as u8), ExitCode::from(2));
+        assert_eq!(
+            Voice::Fullbore.exit_code(Fault::Usage as u8),
+            ExitCode::from(2)
+        );
         assert_eq!(Voice::Fullbore.exit_code(0), ExitCode::SUCCESS);
     }
 }

@@ -52,7 +52,7 @@ impl Watched {
             input::device_size(file.rdev())
         } else {
             // One that is being written has no size to be reached.
-            (own.permissions().mode() & 0o200 == 0).then(|| file.len())
+            (own.permissions().mode() & 0o200 == 0).then_some(file.len())
         };
         let mut watched = Self {
             link,
@@ -72,7 +72,10 @@ impl Watched {
 
     /// Where it stands, or none where it was closed or is another file now.
     fn position_now(&self) -> Option<u64> {
-        let (file, own) = (fs::metadata(&self.link).ok()?, fs::symlink_metadata(&self.link).ok()?);
+        let (file, own) = (
+            fs::metadata(&self.link).ok()?,
+            fs::symlink_metadata(&self.link).ok()?,
+        );
         if (file.dev(), file.ino(), own.permissions().mode()) != self.identity {
             return None;
         }
@@ -101,14 +104,26 @@ fn parse(text: &str) -> Result<Vec<Target>, Complaint> {
     }
     if let Some(file) = text.strip_prefix('@') {
         let list = fs::read_to_string(file).map_err(|e| {
-            Complaint::system(Fault::Usage, format!("-d @: {file}"), e, "name a file with a PID a line")
+            Complaint::system(
+                Fault::Usage,
+                format!("-d @: {file}"),
+                e,
+                "name a file with a PID a line",
+            )
         })?;
-        let lines = list.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let lines = list
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty() && !l.starts_with('#'));
         let mut targets = Vec::new();
         for line in lines {
             if line.starts_with('@') {
                 let why = "list files may not contain @ lines";
-                return Err(Complaint::usage(format!("-d @: {file}"), why, "put all into one"));
+                return Err(Complaint::usage(
+                    format!("-d @: {file}"),
+                    why,
+                    "put all into one",
+                ));
             }
             targets.extend(parse(line)?);
         }
@@ -118,8 +133,18 @@ fn parse(text: &str) -> Result<Vec<Target>, Complaint> {
         Some((pid, fd)) => (pid, Some(fd)),
         None => (text, None),
     };
-    let wrong = || Complaint::usage(format!("-d: {text}"), "process ID or pid:fd pair expected", "use for example 1234 or 1234:3");
-    let pid = pid.parse().ok().filter(|&pid: &u32| pid > 0).ok_or_else(wrong)?;
+    let wrong = || {
+        Complaint::usage(
+            format!("-d: {text}"),
+            "process ID or pid:fd pair expected",
+            "use for example 1234 or 1234:3",
+        )
+    };
+    let pid = pid
+        .parse()
+        .ok()
+        .filter(|&pid: &u32| pid > 0)
+        .ok_or_else(wrong)?;
     let fd = fd.map(|fd| fd.parse().map_err(|_| wrong())).transpose()?;
     Ok(vec![Target { pid, fd }])
 }
@@ -143,7 +168,10 @@ fn named(name: &str) -> Vec<Target> {
 fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(directory)?;
     let number = |name: OsString| name.to_str()?.parse().ok();
-    Ok(entries.flatten().filter_map(|e| number(e.file_name())).collect())
+    Ok(entries
+        .flatten()
+        .filter_map(|e| number(e.file_name()))
+        .collect())
 }
 
 struct Watch<'a> {
@@ -197,7 +225,8 @@ impl<'a> Watch<'a> {
                 }
             }
             self.draw();
-            self.watched.retain(|_, w| w.closed.is_none_or(|at| at.elapsed() <= interval));
+            self.watched
+                .retain(|_, w| w.closed.is_none_or(|at| at.elapsed() <= interval));
         }
         if self.drawn > 0 {
             terminal::print("\n");
@@ -216,13 +245,21 @@ impl<'a> Watch<'a> {
     fn look(&mut self, target: Target) -> Result<(), Complaint> {
         let pid = target.pid;
         let access = |e: io::Error| {
-            Complaint::system(Fault::Access, format!("pid {pid}"), e, "watch a process of your own that runs")
+            Complaint::system(
+                Fault::Access,
+                format!("pid {pid}"),
+                e,
+                "watch a process of your own that runs",
+            )
         };
         let window = self.options.window;
         let Some(fd) = target.fd else {
             let directory = format!("/proc/{pid}/fd");
             for fd in numbers(Path::new(&directory)).map_err(access)? {
-                let is_new = self.watched.get(&(pid, fd)).is_none_or(|w| w.closed.is_some());
+                let is_new = self
+                    .watched
+                    .get(&(pid, fd))
+                    .is_none_or(|w| w.closed.is_some());
                 if is_new && let Ok(Some(watched)) = Watched::new(pid, fd, window) {
                     self.watched.insert((pid, fd), watched);
                 }
@@ -237,8 +274,18 @@ impl<'a> Watch<'a> {
                 self.watched.insert((pid, fd), watched);
                 Ok(())
             }
-            Ok(None) => Err(Complaint::new(Fault::Access, what, "not a regular file or block device", "watch one that is")),
-            Err(e) => Err(Complaint::system(Fault::Access, what, e, "watch one that is open")),
+            Ok(None) => Err(Complaint::new(
+                Fault::Access,
+                what,
+                "not a regular file or block device",
+                "watch one that is",
+            )),
+            Err(e) => Err(Complaint::system(
+                Fault::Access,
+                what,
+                e,
+                "watch one that is open",
+            )),
         }
     }
 
@@ -246,7 +293,8 @@ impl<'a> Watch<'a> {
         let width = self.options.width.or_else(terminal::width).unwrap_or(80);
         let height = self.options.height.or_else(terminal::height).unwrap_or(25);
         let several = self.targets.len() > 1;
-        let shows = !self.options.quiet && (self.options.numeric || self.options.force || terminal::is_terminal());
+        let shows = !self.options.quiet
+            && (self.options.numeric || self.options.force || terminal::is_terminal());
         let mut lines = Vec::new();
         for (&(pid, fd), watched) in self.watched.iter_mut().take(height) {
             match watched.position_now() {
@@ -256,13 +304,17 @@ impl<'a> Watch<'a> {
                 }
             }
             let elapsed = watched.began.elapsed().as_secs_f64();
-            let reading = watched.meter.update(elapsed, watched.position, watched.size, false);
+            let reading = watched
+                .meter
+                .update(elapsed, watched.position, watched.size, false);
             let mut form = self.form.clone();
             form.name = Some(name(pid, fd, &watched.path, &self.here, several, width));
             let moment = Moment {
                 size: watched.size,
                 width,
-                finish_time: reading.left.map_or_else(String::new, terminal::local_time_in),
+                finish_time: reading
+                    .left
+                    .map_or_else(String::new, terminal::local_time_in),
                 ..Moment::default()
             };
             lines.push(form.line(&reading, &moment));
@@ -271,7 +323,9 @@ impl<'a> Watch<'a> {
             return;
         }
         if self.options.numeric {
-            lines.iter().for_each(|line| terminal::print(&format!("{line}\n")));
+            lines
+                .iter()
+                .for_each(|line| terminal::print(&format!("{line}\n")));
             return;
         }
         let count = lines.len().max(self.drawn);
@@ -282,9 +336,22 @@ impl<'a> Watch<'a> {
         lines.resize(count, String::new());
         let text: Vec<String> = lines
             .iter()
-            .map(|line| format!("{line}{}", " ".repeat(width.saturating_sub(columns(line)).min(if line.is_empty() { width } else { 15 }))))
+            .map(|line| {
+                format!(
+                    "{line}{}",
+                    " ".repeat(width.saturating_sub(columns(line)).min(if line.is_empty() {
+                        width
+                    } else {
+                        15
+                    }))
+                )
+            })
             .collect();
-        let up = if count > 1 { format!("\x1b[{}A", count - 1) } else { String::new() };
+        let up = if count > 1 {
+            format!("\x1b[{}A", count - 1)
+        } else {
+            String::new()
+        };
         terminal::print(&format!("{}\r{up}", text.join("\n")));
         self.drawn = count;
         if self.has_ended() && count > 1 {
@@ -321,7 +388,13 @@ mod tests {
     #[test]
     fn targets_are_processes_or_descriptors() {
         assert_eq!(parse("12").unwrap(), [Target { pid: 12, fd: None }]);
-        assert_eq!(parse("12:3").unwrap(), [Target { pid: 12, fd: Some(3) }]);
+        assert_eq!(
+            parse("12:3").unwrap(),
+            [Target {
+                pid: 12,
+                fd: Some(3)
+            }]
+        );
         for wrong in ["", "x", "0", "-1", "12:", "12:x", "@/nonexistent"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
@@ -330,9 +403,18 @@ mod tests {
     #[test]
     fn long_paths_are_cut_in_their_middle() {
         let here = Path::new("/home/me");
-        assert_eq!(name(1, 3, Path::new("/home/me/a"), here, false, 80), "   3:a");
-        assert_eq!(name(17, 3, Path::new("/b"), here, true, 80), "      17:   3:/b");
+        assert_eq!(
+            name(1, 3, Path::new("/home/me/a"), here, false, 80),
+            "   3:a"
+        );
+        assert_eq!(
+            name(17, 3, Path::new("/b"), here, true, 80),
+            "      17:   3:/b"
+        );
         let cut = name(1, 3, Path::new("/0123456789abcdefghij"), here, false, 40);
-        assert_eq!(cut, "   3:/01...9abcdefghij".replace("9abcdefghij", "cdefghij"));
+        assert_eq!(
+            cut,
+            "   3:/01...9abcdefghij".replace("9abcdefghij", "cdefghij")
+        );
     }
 }

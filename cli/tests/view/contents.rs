@@ -79,8 +79,24 @@ fn every_mix_of_inputs_and_outputs_arrives_byte_for_byte() {
 #[test]
 fn every_way_of_moving_arrives_byte_for_byte() {
     let data = &seeded()[..8 * MIB + 13];
-    for line in ["-ql", "-C", "-B 5000", "-fA 8 -i 0.1", "-fl -F %L", "-E", "-Y", "-L 1T", "-lL 1T", "-T -l"] {
-        for (from, to) in [("pipe", "pipe"), ("file", "pipe"), ("socket", "file"), ("pipe", "file for appending")] {
+    for line in [
+        "-ql",
+        "-C",
+        "-B 5000",
+        "-fA 8 -i 0.1",
+        "-fl -F %L",
+        "-E",
+        "-Y",
+        "-L 1T",
+        "-lL 1T",
+        "-T -l",
+    ] {
+        for (from, to) in [
+            ("pipe", "pipe"),
+            ("file", "pipe"),
+            ("socket", "file"),
+            ("pipe", "file for appending"),
+        ] {
             arrives(line, from, to, data);
         }
     }
@@ -90,13 +106,38 @@ fn every_way_of_moving_arrives_byte_for_byte() {
 fn paths_are_explained_with_their_reasons() {
     let data = &seeded()[..MIB];
     for (line, from, to, path) in [
-        ("", "pipe", "pipe", "path of (stdin): splice, since one side is a pipe"),
+        (
+            "",
+            "pipe",
+            "pipe",
+            "path of (stdin): splice, since one side is a pipe",
+        ),
         ("", "file", "pipe", ": splice, since one side is a pipe"),
-        ("", "socket", "socket", ": splice through a private pipe, since"),
+        (
+            "",
+            "socket",
+            "socket",
+            ": splice through a private pipe, since",
+        ),
         ("-l", "pipe", "pipe", "made by tee; 1MiB, input pipe "),
-        ("-C", "pipe", "pipe", ": read and write, since -B, -C or -T asks for it; 1MiB"),
-        ("", "pipe", "file for appending", ": read and write, since splice was refused: Invalid argument"),
-        ("-l", "pipe", "file for appending", ": read and write, since splice was refused: Invalid argument"),
+        (
+            "-C",
+            "pipe",
+            "pipe",
+            ": read and write, since -B, -C or -T asks for it; 1MiB",
+        ),
+        (
+            "",
+            "pipe",
+            "file for appending",
+            ": read and write, since splice was refused: Invalid argument",
+        ),
+        (
+            "-l",
+            "pipe",
+            "file for appending",
+            ": read and write, since splice was refused: Invalid argument",
+        ),
     ] {
         let said = arrives(&format!("--explain {line}"), from, to, data);
         assert!(said.starts_with("fullbore: path of (stdin): "), "{said}");
@@ -130,7 +171,14 @@ fn counts_into_dev_null_are_right() {
     let data = &seeded()[..64 * MIB];
     let lines = memchr::memchr_iter(b'\n', data).count();
     let nulls = memchr::memchr_iter(0, data).count();
-    for (line, count) in [("-nb", data.len()), ("-nbl", lines), ("-nb0", nulls), ("-nb8", 8 * data.len()), ("-nbC", data.len()), ("-nbX", data.len())] {
+    for (line, count) in [
+        ("-nb", data.len()),
+        ("-nbl", lines),
+        ("-nb0", nulls),
+        ("-nb8", 8 * data.len()),
+        ("-nbC", data.len()),
+        ("-nbX", data.len()),
+    ] {
         for from in ["pipe", "file"] {
             let null = File::create("/dev/null").expect("/dev/null");
             let run = move_all(line, source(from, data), null);
@@ -170,7 +218,11 @@ fn what_is_added_to_a_file_meanwhile_is_moved_too() {
     input.write_all(&[b'a'; 5000]).expect("its data");
     let output = file_of(b"");
     let line = format!("-q -L 20000 {}", input.path().display());
-    let running = start(view(&line), Stdio::null(), output.try_clone().expect("a copy"));
+    let running = start(
+        view(&line),
+        Stdio::null(),
+        output.try_clone().expect("a copy"),
+    );
     input.write_all(&[b'b'; 3000]).expect("more data");
     running.finish().quiet_success();
     let got = contents(output);
@@ -183,7 +235,12 @@ fn output_file_is_made_and_cut() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("out");
     std::fs::write(&path, "longer than what comes").expect("a file");
-    let run = start(view(&format!("-o {}", path.display())), file_of(b"short"), To::Captured).finish();
+    let run = start(
+        view(&format!("-o {}", path.display())),
+        file_of(b"short"),
+        To::Captured,
+    )
+    .finish();
     run.quiet_success();
     assert_eq!(std::fs::read(&path).expect("the output"), b"short");
     assert_eq!(run.out, "");

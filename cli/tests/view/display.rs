@@ -12,7 +12,10 @@ use crate::support::{Links, Run, To, command, pipe, skip, start};
 use crate::tools::{as_pv, debian_pv, file_of, view};
 
 fn null() -> File {
-    File::options().write(true).open("/dev/null").expect("/dev/null")
+    File::options()
+        .write(true)
+        .open("/dev/null")
+        .expect("/dev/null")
 }
 
 /// What is shown of a file of so many bytes that goes to /dev/null.
@@ -27,17 +30,48 @@ fn last_lines_are_those_of_debian_s_pv() {
     }
     let links = Links::new(&["pv"]);
     for line in [
-        "-fp", "-fp -w 50", "-fp -w 9", "-fp -w 3", "-fb", "-ft", "-fbt -N name", "-fpe", "-fpeb -w 60", "-fpS -s 1K",
-        "-n", "-nb", "-nbl", "-fbl", "-fbl0", "-fT -C", "-fA 7", "-fb -i 0.1", "-f -F %b", "-f -F x%%%p%N",
-        "-f -F %20A|%b", "-fp -N 0123456789ab", "-q", "-fbS -s 1024", "-nS -s 1K", "-b", "-fpt -c", "-fb -D 5", "-fp -H 3",
-        "-fbfbf", "-f --progress --bytes --name=x",
+        "-fp",
+        "-fp -w 50",
+        "-fp -w 9",
+        "-fp -w 3",
+        "-fb",
+        "-ft",
+        "-fbt -N name",
+        "-fpe",
+        "-fpeb -w 60",
+        "-fpS -s 1K",
+        "-n",
+        "-nb",
+        "-nbl",
+        "-fbl",
+        "-fbl0",
+        "-fT -C",
+        "-fA 7",
+        "-fb -i 0.1",
+        "-f -F %b",
+        "-f -F x%%%p%N",
+        "-f -F %20A|%b",
+        "-fp -N 0123456789ab",
+        "-q",
+        "-fbS -s 1024",
+        "-nS -s 1K",
+        "-b",
+        "-fpt -c",
+        "-fb -D 5",
+        "-fp -H 3",
+        "-fbfbf",
+        "-f --progress --bytes --name=x",
     ] {
         // Below a kibibyte, and of two-digit percentages, older versions show a blank less.
         for bytes in [1024, 1_045_000] {
             let theirs = shown(command("pv", line), bytes);
             let ours = shown(command(links.path("pv"), line), bytes);
             assert_eq!(ours.err, theirs.err, "{line} of {bytes} bytes");
-            assert_eq!(ours.status.code(), theirs.status.code(), "{line} of {bytes} bytes");
+            assert_eq!(
+                ours.status.code(),
+                theirs.status.code(),
+                "{line} of {bytes} bytes"
+            );
         }
     }
 }
@@ -67,9 +101,18 @@ fn newer_parts_of_pv_are_shown_as_its_manual_says() {
         ("-kfb", "10.0kB\r\n"),
         ("-nb8", "80000\n"),
         ("-n -s 20000", "50\n"),
-        ("-f -F %{bytes}/%{transferred}%{nothing}", "9.77KiB/9.77KiB%{nothing}\r\n"),
-        ("-f -w 20 -F %{progress-bar-only}|", "==================>|\r\n"),
-        ("-f -F %10{bar-plain}%{progress-amount-only}", "=========>100%\r\n"),
+        (
+            "-f -F %{bytes}/%{transferred}%{nothing}",
+            "9.77KiB/9.77KiB%{nothing}\r\n",
+        ),
+        (
+            "-f -w 20 -F %{progress-bar-only}|",
+            "==================>|\r\n",
+        ),
+        (
+            "-f -F %10{bar-plain}%{progress-amount-only}",
+            "=========>100%\r\n",
+        ),
         ("-f -F %5L|", "     |\r\n"),
         ("-f -F %{sgr:green}%b", "\x1b[32m9.77KiB\x1b[m\r\n"),
         ("-fbl", "10.0k\r\n"),
@@ -98,7 +141,11 @@ fn newer_parts_of_pv_are_shown_as_its_manual_says() {
 fn nothing_is_shown_where_nobody_looks() {
     for line in ["", "-pterb", "-c", "-v -q -F x"] {
         let run = shown(view(line), 1000);
-        assert_eq!(run.err.replace("rate min/avg/max/mdev", "").lines().count(), usize::from(line.contains('v')), "{run}");
+        assert_eq!(
+            run.err.replace("rate min/avg/max/mdev", "").lines().count(),
+            usize::from(line.contains('v')),
+            "{run}"
+        );
     }
     let run = shown(view("-f -F "), 1000);
     assert_eq!(run.status.code(), Some(2), "{run}");
@@ -114,7 +161,11 @@ fn stall_is_shown_while_it_lasts() {
     running.interrupt();
     let run = running.finish();
     assert_eq!(run.status.code(), Some(130), "{run}");
-    let lines: Vec<Value> = run.err.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let lines: Vec<Value> = run
+        .err
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
     let last = lines.last().expect("lines");
     assert!(last["stalled_s"].as_f64().expect("a stall") > 0.2, "{run}");
     assert_eq!(last["per_s"], 0.0, "{run}");
@@ -127,7 +178,11 @@ fn json_lines_are_valid_and_end_with_the_last() {
     let bytes = 300_000;
     for (line, counted, count) in [("", "bytes", bytes), ("-l", "lines", bytes)] {
         let run = shown(view(&format!("-n --json -i 0.1 -L 1000000 {line}")), bytes);
-        let lines: Vec<Value> = run.err.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        let lines: Vec<Value> = run
+            .err
+            .lines()
+            .map(|l| serde_json::from_str(l).expect("JSON"))
+            .collect();
         let (last, before) = lines.split_last().expect("lines");
         assert_eq!(last["last"], true, "{run}");
         assert_eq!(last[counted], count, "{run}");
@@ -140,7 +195,10 @@ fn json_lines_are_valid_and_end_with_the_last() {
     drop(write_end);
     let run = start(view("-n --json"), read_end, null()).finish();
     let only: Value = serde_json::from_str(&run.err).expect("JSON");
-    assert!(only["size"].is_null() && only["percent"].is_null() && only["left_s"].is_null(), "{run}");
+    assert!(
+        only["size"].is_null() && only["percent"].is_null() && only["left_s"].is_null(),
+        "{run}"
+    );
 }
 
 #[test]
@@ -193,7 +251,11 @@ fn lines_of_files_are_counted_before() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "a\nb\nc\nd\n").expect("its lines");
     let run = as_pv(&format!("-nl -S -s 2 {}", file.path().display()));
-    assert_eq!((run.err.as_str(), run.out.as_str()), ("100\n", "a\nb\n"), "{run}");
+    assert_eq!(
+        (run.err.as_str(), run.out.as_str()),
+        ("100\n", "a\nb\n"),
+        "{run}"
+    );
     let run = as_pv(&format!("-nl {}", file.path().display()));
     assert_eq!((run.err.as_str(), run.out.len()), ("100\n", 8), "{run}");
 }
@@ -219,8 +281,16 @@ fn delay_and_wait_keep_the_display_back() {
 
 #[test]
 fn captured_standard_output_is_only_the_data() {
-    let run = start(view("-f --explain -v -i 0.1"), Stdio::from(file_of(b"data")), To::Captured).finish();
+    let run = start(
+        view("-f --explain -v -i 0.1"),
+        Stdio::from(file_of(b"data")),
+        To::Captured,
+    )
+    .finish();
     assert_eq!(run.out, "data");
-    assert!(run.err.contains("rate min/avg/max/mdev = ") || run.err.contains("rate not measured"), "{run}");
+    assert!(
+        run.err.contains("rate min/avg/max/mdev = ") || run.err.contains("rate not measured"),
+        "{run}"
+    );
     assert!(run.err.contains("fullbore: path of (stdin): "), "{run}");
 }

@@ -18,10 +18,17 @@ fn output_that_is_closed_early_is_success() {
             let (read_end, write_end) = pipe();
             drop(read_end);
             let links = Links::new(&["pv"]);
-            let command = if link == "pv" { command(links.path("pv"), line) } else { view(line) };
+            let command = if link == "pv" {
+                command(links.path("pv"), line)
+            } else {
+                view(line)
+            };
             let run = start(command, file_of(&[7; 100_000]), write_end).finish();
             assert_eq!(run.status.code(), Some(0), "{run}");
-            assert!(!run.err.contains("fullbore:") && !run.err.contains("pv:"), "{run}");
+            assert!(
+                !run.err.contains("fullbore:") && !run.err.contains("pv:"),
+                "{run}"
+            );
         }
     }
 }
@@ -37,7 +44,10 @@ fn missing_files_are_named_and_the_others_moved() {
     assert_eq!(run.out, "data");
     let run = as_pv(&line);
     assert_eq!(run.status.code(), Some(2), "{run}");
-    assert_eq!(run.err, "pv: failed to read file: /nonexistent: No such file or directory\n");
+    assert_eq!(
+        run.err,
+        "pv: failed to read file: /nonexistent: No such file or directory\n"
+    );
     assert_eq!(run.out, "data");
 }
 
@@ -46,14 +56,22 @@ fn input_that_is_the_output_is_refused() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("file");
     std::fs::write(&path, "data").expect("a file");
-    let open = || std::fs::OpenOptions::new().append(true).open(&path).expect("the file");
+    let open = || {
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .expect("the file")
+    };
     let line = format!("-q {}", path.display());
     let run = start(view(&line), Stdio::null(), open()).finish();
     run.complains(&[1]);
     let links = Links::new(&["pv"]);
     let run = start(command(links.path("pv"), &line), Stdio::null(), open()).finish();
     assert_eq!(run.status.code(), Some(4), "{run}");
-    assert!(run.err.starts_with("pv: input file is output file: "), "{run}");
+    assert!(
+        run.err.starts_with("pv: input file is output file: "),
+        "{run}"
+    );
     assert_eq!(std::fs::read(&path).expect("the file"), b"data");
 }
 
@@ -64,12 +82,17 @@ fn read_and_write_errors_are_told_apart() {
         assert_eq!(run.status.code(), Some(16), "{run}");
         assert_eq!(run.err, "pv: /: read failed: Is a directory\n");
         let links = Links::new(&["pv"]);
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
         let run = start(command(links.path("pv"), line), file_of(b"data"), full).finish();
         assert_eq!(run.status.code(), Some(16), "{run}");
         assert_eq!(run.err, "pv: write failed: No space left on device\n");
     }
-    start(view("-q /"), Stdio::null(), To::Captured).finish().complains(&[1]);
+    start(view("-q /"), Stdio::null(), To::Captured)
+        .finish()
+        .complains(&[1]);
 }
 
 #[test]
@@ -80,7 +103,10 @@ fn unreadable_parts_become_null_bytes() {
         let run = as_pv(&format!("{line} -S -s 4096 {memory}"));
         assert_eq!(run.status.code(), Some(16), "{run}");
         assert!(run.out.bytes().eq([0; 4096]), "{run}");
-        assert!(run.err.starts_with("pv: warning: read errors detected: "), "{run}");
+        assert!(
+            run.err.starts_with("pv: warning: read errors detected: "),
+            "{run}"
+        );
         assert!(complaints.contains(&run.err.lines().count()), "{run}");
     }
 }
@@ -88,9 +114,19 @@ fn unreadable_parts_become_null_bytes() {
 #[test]
 fn wrong_command_lines_are_refused_by_name() {
     for (line, name) in [
-        ("-X -o x", "-"), ("-K", "-K: not built"), ("-O", "-O: not built"), ("-U f", "-U: not built"),
-        ("-x window", "-x: not built"), ("-Q 1", "-Q: not built"), ("-M in", "-M: not built"),
-        ("-s 1x", "-s: 1x"), ("-L many", "-L: many"), ("-d x", "-d: x"), ("-d 1 -l", "-d"), ("--json", ""), ("--nosuch", ""),
+        ("-X -o x", "-"),
+        ("-K", "-K: not built"),
+        ("-O", "-O: not built"),
+        ("-U f", "-U: not built"),
+        ("-x window", "-x: not built"),
+        ("-Q 1", "-Q: not built"),
+        ("-M in", "-M: not built"),
+        ("-s 1x", "-s: 1x"),
+        ("-L many", "-L: many"),
+        ("-d x", "-d: x"),
+        ("-d 1 -l", "-d"),
+        ("--json", ""),
+        ("--nosuch", ""),
     ] {
         let run = start(view(line), Stdio::null(), To::Captured).finish();
         run.complains(&[2]);
@@ -125,7 +161,10 @@ fn control_c_ends_the_line_and_the_process() {
         assert_eq!(child.wait().expect("its end").code(), Some(code));
         let shown = shown.join().expect("the screen");
         assert!(shown.contains("[0.00  B/s]"), "{shown:?}");
-        assert!(shown.ends_with("\r\r\n") || shown.ends_with("\r\n"), "{shown:?}");
+        assert!(
+            shown.ends_with("\r\r\n") || shown.ends_with("\r\n"),
+            "{shown:?}"
+        );
     }
 }
 
@@ -133,7 +172,11 @@ fn control_c_ends_the_line_and_the_process() {
 fn ignored_interrupts_stay_ignored() {
     let (read_end, mut write_end) = pipe();
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "trap '' INT; exec \"$0\" view -q", crate::support::BINARY]);
+    shell.args([
+        "-c",
+        "trap '' INT; exec \"$0\" view -q",
+        crate::support::BINARY,
+    ]);
     let running = start(shell, read_end, To::Captured);
     thread::sleep(Duration::from_millis(300));
     running.interrupt();
@@ -147,7 +190,11 @@ fn ignored_interrupts_stay_ignored() {
 #[test]
 fn typed_end_of_file_is_read_once() {
     let (mut ours, theirs) = terminal();
-    let running = start(view("-q"), theirs.try_clone().expect("a copy"), To::Captured);
+    let running = start(
+        view("-q"),
+        theirs.try_clone().expect("a copy"),
+        To::Captured,
+    );
     ours.write_all(b"line\n\x04").expect("a terminal");
     let run = running.finish();
     run.quiet_success();
@@ -175,13 +222,23 @@ fn few_bytes_arrive_promptly() {
 fn inherited_descriptors_may_be_nonblocking_and_stay_as_they_are() {
     for line in ["-q", "-ql", "-C"] {
         for nonblocking in [true, false] {
-            let flags = if nonblocking { OFlags::NONBLOCK } else { OFlags::empty() };
+            let flags = if nonblocking {
+                OFlags::NONBLOCK
+            } else {
+                OFlags::empty()
+            };
             let (read_end, mut write_end) = pipe();
             let (mut out, theirs) = pipe();
-            for end in [std::os::fd::AsFd::as_fd(&read_end), std::os::fd::AsFd::as_fd(&theirs)] {
+            for end in [
+                std::os::fd::AsFd::as_fd(&read_end),
+                std::os::fd::AsFd::as_fd(&theirs),
+            ] {
                 rustix::fs::fcntl_setfl(end, flags).expect("flags");
             }
-            let (input, output) = (read_end.try_clone().expect("a copy"), theirs.try_clone().expect("a copy"));
+            let (input, output) = (
+                read_end.try_clone().expect("a copy"),
+                theirs.try_clone().expect("a copy"),
+            );
             let running = start(view(line), read_end, theirs);
             let reader = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(50));
@@ -192,8 +249,18 @@ fn inherited_descriptors_may_be_nonblocking_and_stay_as_they_are() {
             write_end.write_all(&vec![9; 3_000_000]).expect("a reader");
             drop(write_end);
             running.finish().quiet_success();
-            assert!(reader.join().expect("a reader").expect("all bytes").iter().all(|&b| b == 9));
-            for end in [std::os::fd::AsFd::as_fd(&input), std::os::fd::AsFd::as_fd(&output)] {
+            assert!(
+                reader
+                    .join()
+                    .expect("a reader")
+                    .expect("all bytes")
+                    .iter()
+                    .all(|&b| b == 9)
+            );
+            for end in [
+                std::os::fd::AsFd::as_fd(&input),
+                std::os::fd::AsFd::as_fd(&output),
+            ] {
                 let now = rustix::fs::fcntl_getfl(end).expect("flags");
                 assert_eq!(now.contains(OFlags::NONBLOCK), nonblocking, "{line}");
             }
@@ -212,7 +279,11 @@ fn stalled_output_uses_no_processor_time() {
     let ticks = || -> u64 {
         let text = std::fs::read_to_string(&stat).expect("its times");
         let (_, rest) = text.rsplit_once(')').expect("a name");
-        rest.split_whitespace().skip(11).take(2).map(|t| t.parse::<u64>().expect("ticks")).sum()
+        rest.split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|t| t.parse::<u64>().expect("ticks"))
+            .sum()
     };
     thread::sleep(Duration::from_millis(400));
     let before = ticks();
@@ -227,8 +298,14 @@ fn pidfile_lives_as_long_as_the_process() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("pid");
     let (read_end, write_end) = pipe();
-    let running = start(view(&format!("-q -P {}", file.display())), read_end, To::Captured);
-    until("the file", || std::fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n')));
+    let running = start(
+        view(&format!("-q -P {}", file.display())),
+        read_end,
+        To::Captured,
+    );
+    until("the file", || {
+        std::fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n'))
+    });
     let pid = std::fs::read_to_string(&file).expect("the file");
     assert_eq!(pid, format!("{}\n", running.pid()));
     drop(write_end);
@@ -245,7 +322,9 @@ fn many_descriptors_less_is_no_reason_to_lose_data() {
     for limit in 3..9 {
         let mut shell = std::process::Command::new("sh");
         let script = format!("ulimit -n {limit}; exec \"$0\" view -q < \"$1\" | cat");
-        shell.args(["-c", &script, crate::support::BINARY]).arg(&file);
+        shell
+            .args(["-c", &script, crate::support::BINARY])
+            .arg(&file);
         let run = start(shell, Stdio::null(), To::Captured).finish();
         if run.err.is_empty() {
             assert_eq!(run.out.len(), 300_000, "limit {limit}: {}", run.status);

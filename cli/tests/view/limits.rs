@@ -35,7 +35,11 @@ fn stop_at_size_takes_no_byte_more_from_the_input() {
         let mut input = file_of(b"0123456789");
         let stdin = Stdio::from(input.try_clone().expect("a copy"));
         let run = start(view(&format!("{line} -S -s 4")), stdin, To::Captured).finish();
-        assert_eq!((run.status.code(), run.out.as_str()), (Some(0), "0123"), "{run}");
+        assert_eq!(
+            (run.status.code(), run.out.as_str()),
+            (Some(0), "0123"),
+            "{run}"
+        );
         assert_eq!(input.stream_position().expect("its offset"), 4, "{line}");
         let mut rest = String::new();
         input.read_to_string(&mut rest).expect("the rest");

@@ -23,7 +23,12 @@ fn reader_at(offset: usize) -> std::process::Child {
         .expect("a shell");
     // head reads a buffer full and may not give it back: wait until it is through.
     let mut ready = [0];
-    child.stdout.as_mut().expect("its output").read_exact(&mut ready).expect("a line");
+    child
+        .stdout
+        .as_mut()
+        .expect("its output")
+        .read_exact(&mut ready)
+        .expect("a line");
     child
 }
 
@@ -67,9 +72,17 @@ fn what_cannot_be_watched_is_named() {
         assert!(run.err.starts_with("pv: pid "), "{run}");
     }
     let mut child = reader_at(0);
-    let run = start(view(&format!("-d {}:0", child.id())), Stdio::null(), To::Captured).finish();
+    let run = start(
+        view(&format!("-d {}:0", child.id())),
+        Stdio::null(),
+        To::Captured,
+    )
+    .finish();
     run.complains(&[1]);
-    assert!(run.err.contains("not a regular file or block device"), "{run}");
+    assert!(
+        run.err.contains("not a regular file or block device"),
+        "{run}"
+    );
     drop(child.stdin.take());
     child.wait().expect("its end");
 }
@@ -78,7 +91,11 @@ fn what_cannot_be_watched_is_named() {
 fn remote_changes_the_rate_limit_of_a_running_view() {
     let (read_end, mut write_end) = pipe();
     let output = file_of(b"");
-    let running = start(view("-q -L 10"), read_end, output.try_clone().expect("a copy"));
+    let running = start(
+        view("-q -L 10"),
+        read_end,
+        output.try_clone().expect("a copy"),
+    );
     write_end.write_all(&[b'x'; 60_000]).expect("room");
     drop(write_end);
     let line = format!("-R {} -L 100M", running.pid());
@@ -102,8 +119,16 @@ fn remote_changes_format_size_and_interval() {
     let null = File::create("/dev/null").expect("/dev/null");
     let running = start(view("-f -i 600 -F old"), read_end, null);
     write_end.write_all(b"12345").expect("room");
-    let line = format!("-R {} -s 10 -i 0.1 -F <%b>%{{progress-amount-only}}", running.pid());
-    until("a listener", || start(view(&line), Stdio::null(), To::Captured).finish().status.success());
+    let line = format!(
+        "-R {} -s 10 -i 0.1 -F <%b>%{{progress-amount-only}}",
+        running.pid()
+    );
+    until("a listener", || {
+        start(view(&line), Stdio::null(), To::Captured)
+            .finish()
+            .status
+            .success()
+    });
     drop(write_end);
     let run = running.finish();
     assert_eq!(run.err, "<5.00  B> 50%\r\n", "{run}");
@@ -116,7 +141,13 @@ fn remote_speaks_to_nobody_but_its_own_kind() {
     let run = as_pv("-R 999999999 -L 1M");
     assert_eq!(run.status.code(), Some(1), "{run}");
     // This very process is no view; a signal would have ended it.
-    start(view(&format!("-R {} -L 1M", std::process::id())), Stdio::null(), To::Captured).finish().complains(&[1]);
+    start(
+        view(&format!("-R {} -L 1M", std::process::id())),
+        Stdio::null(),
+        To::Captured,
+    )
+    .finish()
+    .complains(&[1]);
 
     let stranger = match Stranger::new() {
         Ok(stranger) if stranger.is_another_user() => stranger,
@@ -127,10 +158,15 @@ fn remote_speaks_to_nobody_but_its_own_kind() {
     let running = start(view("-q -L 10"), read_end, To::Captured);
     until("a listener", || {
         let line = format!("-R {} -L 11", running.pid());
-        start(view(&line), Stdio::null(), To::Captured).finish().status.success()
+        start(view(&line), Stdio::null(), To::Captured)
+            .finish()
+            .status
+            .success()
     });
     let line = format!("view -R {} -L 1M", running.pid());
-    start(stranger.fullbore(&line), Stdio::null(), To::Captured).finish().complains(&[1]);
+    start(stranger.fullbore(&line), Stdio::null(), To::Captured)
+        .finish()
+        .complains(&[1]);
     drop(write_end);
     running.finish().quiet_success();
 }

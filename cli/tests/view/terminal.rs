@@ -41,11 +41,24 @@ fn line_is_as_wide_as_the_window_and_follows_it() {
     drop(write_end);
     assert!(child.wait().expect("its end").success());
     let shown = shown.join().expect("the screen");
-    let widths: Vec<usize> = shown.split(['\r', '\n']).map(|l| l.chars().count()).filter(|&n| n > 0).collect();
-    assert!(widths.contains(&70) && widths.contains(&60), "{widths:?} {shown:?}");
-    assert!(widths.iter().all(|n| [60, 70].contains(n)), "{widths:?} {shown:?}");
+    let widths: Vec<usize> = shown
+        .split(['\r', '\n'])
+        .map(|l| l.chars().count())
+        .filter(|&n| n > 0)
+        .collect();
+    assert!(
+        widths.contains(&70) && widths.contains(&60),
+        "{widths:?} {shown:?}"
+    );
+    assert!(
+        widths.iter().all(|n| [60, 70].contains(n)),
+        "{widths:?} {shown:?}"
+    );
     assert!(shown.contains(" 50% ETA "), "{shown:?}");
-    assert!(shown.ends_with("\r\r\n") || shown.ends_with("\r\n"), "{shown:?}");
+    assert!(
+        shown.ends_with("\r\r\n") || shown.ends_with("\r\n"),
+        "{shown:?}"
+    );
 }
 
 /// A terminal of tmux's, without its user's settings.
@@ -55,7 +68,17 @@ impl Tmux {
     fn start(script: &str) -> Result<Self, String> {
         let tmux = Self(tempfile::tempdir().expect("a directory"));
         let run = tmux
-            .command(&["-f", "/dev/null", "new-session", "-d", "-x", "60", "-y", "12", "sh"])
+            .command(&[
+                "-f",
+                "/dev/null",
+                "new-session",
+                "-d",
+                "-x",
+                "60",
+                "-y",
+                "12",
+                "sh",
+            ])
             .status();
         match run {
             Ok(status) if status.success() => {}
@@ -63,20 +86,30 @@ impl Tmux {
             Err(why) => return Err(format!("tmux does not run: {why}")),
         }
         let line = format!("PS1='$ '; clear; {script}");
-        assert!(tmux.command(&["send-keys", &line, "Enter"]).status().is_ok_and(|s| s.success()));
+        assert!(
+            tmux.command(&["send-keys", &line, "Enter"])
+                .status()
+                .is_ok_and(|s| s.success())
+        );
         Ok(tmux)
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("tmux");
-        command.arg("-S").arg(self.0.path().join("socket")).args(words);
+        command
+            .arg("-S")
+            .arg(self.0.path().join("socket"))
+            .args(words);
         command.env_remove("TMUX").stderr(Stdio::null());
         command.env("XDG_RUNTIME_DIR", self.0.path());
         command
     }
 
     fn screen(&self) -> String {
-        let out = self.command(&["capture-pane", "-p"]).output().expect("the screen");
+        let out = self
+            .command(&["capture-pane", "-p"])
+            .output()
+            .expect("the screen");
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
@@ -109,12 +142,23 @@ fn several_in_one_pipeline_keep_to_their_lines() {
         Err(why) => return skip(why),
     };
     let screen = tmux.shows("done", |s| s.lines().any(|l| l == "done"));
-    let of = |name: &str| -> Vec<&str> { screen.lines().filter(|l| l.trim_start().starts_with(name)).collect() };
+    let of = |name: &str| -> Vec<&str> {
+        screen
+            .lines()
+            .filter(|l| l.trim_start().starts_with(name))
+            .collect()
+    };
     let (input, output) = (of("in:"), of("out:"));
     assert_eq!((input.len(), output.len()), (1, 1), "{screen}");
-    assert!(input[0].contains(" 292KiB") && output[0].contains(" 292KiB"), "{screen}");
+    assert!(
+        input[0].contains(" 292KiB") && output[0].contains(" 292KiB"),
+        "{screen}"
+    );
     let place = |line: &str| screen.lines().position(|l| l == line);
-    assert!(place("done") > place(input[0]) && place("done") > place(output[0]), "{screen}");
+    assert!(
+        place("done") > place(input[0]) && place("done") > place(output[0]),
+        "{screen}"
+    );
 }
 
 #[test]
@@ -124,7 +168,11 @@ fn control_c_typed_at_a_terminal_leaves_a_clean_line() {
         Err(why) => return skip(why),
     };
     tmux.shows("running", |s| s.contains("[0.00  B/s]"));
-    assert!(tmux.command(&["send-keys", "C-c"]).status().is_ok_and(|s| s.success()));
+    assert!(
+        tmux.command(&["send-keys", "C-c"])
+            .status()
+            .is_ok_and(|s| s.success())
+    );
     // The prompt is alone in its line.
     let screen = tmux.shows("ended", |s| s.lines().any(|l| l.trim_end() == "$"));
     assert!(screen.contains("[0.00  B/s]"), "{screen}");
@@ -132,7 +180,9 @@ fn control_c_typed_at_a_terminal_leaves_a_clean_line() {
 
 #[test]
 fn in_the_background_nothing_is_shown() {
-    let script = format!("head -c 300000 /dev/zero | {BINARY} view -i 0.1 -L 300000 > /dev/null & wait; echo done");
+    let script = format!(
+        "head -c 300000 /dev/zero | {BINARY} view -i 0.1 -L 300000 > /dev/null & wait; echo done"
+    );
     let tmux = match Tmux::start(&format!("set -m; {script}")) {
         Ok(tmux) => tmux,
         Err(why) => return skip(why),

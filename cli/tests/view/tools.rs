@@ -21,7 +21,9 @@ pub fn seeded() -> &'static [u8] {
         let mut data = vec![0; 256 * MIB];
         let mut state = 0x5EED_u64;
         for word in data.chunks_exact_mut(8) {
-            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            state = state
+                .wrapping_mul(0x5851_F42D_4C95_7F2D)
+                .wrapping_add(0x1405_7B7E_F767_814F);
             word.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
         }
         data
@@ -39,8 +41,17 @@ pub fn checker(mut from: impl Read + Send + 'static, expected: &'static [u8]) ->
             if n == 0 {
                 return at;
             }
-            assert!(at + n <= expected.len(), "too much: {} of {}", at + n, expected.len());
-            assert!(buffer[..n] == expected[at..at + n], "other bytes between {at} and {}", at + n);
+            assert!(
+                at + n <= expected.len(),
+                "too much: {} of {}",
+                at + n,
+                expected.len()
+            );
+            assert!(
+                buffer[..n] == expected[at..at + n],
+                "other bytes between {at} and {}",
+                at + n
+            );
             at += n;
         }
     })
@@ -56,7 +67,9 @@ pub fn file_of(data: &[u8]) -> File {
 
 pub fn contents(mut file: File) -> Vec<u8> {
     let mut got = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut got)).expect("its contents");
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut got))
+        .expect("its contents");
     got
 }
 
@@ -71,7 +84,8 @@ pub fn raw_terminal() -> (File, File) {
 
 /// Both sides of a terminal as a person has it.
 pub fn terminal() -> (File, File) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    let ours =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&ours).expect("its owner");
     unlockpt(&ours).expect("its other side");
     let name = ptsname(&ours, Vec::new()).expect("its name");

@@ -20,7 +20,9 @@ fn file_of(data: &[u8]) -> File {
 }
 
 fn data(len: usize) -> Vec<u8> {
-    (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8)
+        .collect()
 }
 
 /// Moves a file through, `most` bytes at a time, into a thread that collects.
@@ -79,7 +81,8 @@ fn target_that_takes_no_splice_gets_everything_by_hand() {
     let data = data(700_001);
     let target = file_of(b"");
     rustix::fs::fcntl_setfl(&target, OFlags::APPEND).unwrap();
-    let (seen, fallback) = inspect_into(&file_of(&data), &target.try_clone().unwrap().into(), 70_000);
+    let (seen, fallback) =
+        inspect_into(&file_of(&data), &target.try_clone().unwrap().into(), 70_000);
     assert!(seen == data && fallback.is_some());
     let mut got = Vec::new();
     let mut target = target;
@@ -107,7 +110,10 @@ fn errors_are_told_apart_by_side() {
     drop(read_end);
     let mut inspect = Inspect::new(file.as_fd(), write_end.as_fd());
     inspect.fill(10).unwrap();
-    assert_eq!(inspect.deliver(10).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert_eq!(
+        inspect.deliver(10).unwrap_err().kind(),
+        io::ErrorKind::BrokenPipe
+    );
     assert_eq!(inspect.blame(), End::Write);
     let directory = File::open("/").unwrap();
     let mut inspect = Inspect::new(directory.as_fd(), write_end.as_fd());

@@ -43,7 +43,10 @@ fn input_that_cannot_be_read_is_to_blame() {
     let directory = File::open("/").unwrap();
     for to in [write_end.as_fd(), target.as_fd()] {
         let mut pump = Pump::new(directory.as_fd(), to);
-        assert_eq!(pump.step(1).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(
+            pump.step(1).unwrap_err().kind(),
+            io::ErrorKind::IsADirectory
+        );
         assert_eq!(pump.blame(), End::Read);
     }
 }

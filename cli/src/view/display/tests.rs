@@ -49,18 +49,35 @@ fn default_line_is_pv_s() {
     };
     let form = form(&switches.format(false, false));
     let known = form.line(&reading(), &at(Some(20_000_000)));
-    assert_eq!(known, "9.54MiB 0:01:05 [1.00MiB/s] [====>      ]  50% ETA 0:00:09");
-    let last = Reading { last: true, percentage: 100.0, ..reading() };
+    assert_eq!(
+        known,
+        "9.54MiB 0:01:05 [1.00MiB/s] [====>      ]  50% ETA 0:00:09"
+    );
+    let last = Reading {
+        last: true,
+        percentage: 100.0,
+        ..reading()
+    };
     let last = form.line(&last, &at(Some(10_000_000)));
-    assert_eq!(last, "9.54MiB 0:01:05 [1.00MiB/s] [==========>] 100%            ");
+    assert_eq!(
+        last,
+        "9.54MiB 0:01:05 [1.00MiB/s] [==========>] 100%            "
+    );
 }
 
 #[test]
 fn line_without_size_has_a_moving_indicator() {
     let form = form("%b %t %r %p");
-    let unknown = Reading { left: None, percentage: 0.0, ..reading() };
+    let unknown = Reading {
+        left: None,
+        percentage: 0.0,
+        ..reading()
+    };
     let line = form.line(&unknown, &at(None));
-    assert_eq!(line, "9.54MiB 0:01:05 [1.00MiB/s] [<=>                           ]");
+    assert_eq!(
+        line,
+        "9.54MiB 0:01:05 [1.00MiB/s] [<=>                           ]"
+    );
     assert_eq!(columns(&line), 60);
 }
 
@@ -71,7 +88,10 @@ fn numeric_lines_are_bare_numbers() {
     let line = form.line(&reading(), &at(Some(1)));
     assert_eq!(line, "65.4321 10000000 1048576.0000 50");
     form.bits = true;
-    assert_eq!(form.line(&reading(), &at(Some(1))), "65.4321 80000000 8388608.0000 50");
+    assert_eq!(
+        form.line(&reading(), &at(Some(1))),
+        "65.4321 80000000 8388608.0000 50"
+    );
 }
 
 #[test]
@@ -89,7 +109,10 @@ fn switches_stand_for_formats() {
     };
     assert_eq!(all.format(true, false), "%N %b %T %t %r %a %p %e %I %16A");
     assert_eq!(all.format(true, true), "%t %b %r");
-    assert_eq!(Switches::default().format(false, true), "%{progress-amount-only}");
+    assert_eq!(
+        Switches::default().format(false, true),
+        "%{progress-amount-only}"
+    );
 }
 
 #[test]
@@ -112,8 +135,14 @@ fn units_names_bits_and_buffers() {
 fn gauge_shows_the_rate_against_the_highest() {
     let mut form = form("%20p|%{progress-amount-only}");
     form.gauge = true;
-    assert_eq!(form.line(&reading(), &at(None)), "[=>     ]/4.00MiB/s|4.00MiB/s");
-    assert_eq!(form.line(&reading(), &at(Some(9))), "[======>      ]  50%| 50%");
+    assert_eq!(
+        form.line(&reading(), &at(None)),
+        "[=>     ]/4.00MiB/s|4.00MiB/s"
+    );
+    assert_eq!(
+        form.line(&reading(), &at(Some(9))),
+        "[======>      ]  50%| 50%"
+    );
 }
 
 #[test]
