@@ -76,6 +76,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn rate_is_kept_and_never_passed(rate in 1..1_u64 << 40, most in 1..1_u64 << 30) {
             prop_assume!(rate / most < 1000);

@@ -53,6 +53,13 @@ pub fn run(args: &ViewArgs) -> ExitCode {
         Ok(options) => match with_pidfile(&options, || match &options.job {
             Job::Move => move_data(options.clone(), voice, &faults),
             Job::Watch(targets) => {
+                signals::watch(signals::AtEnd {
+                    voice,
+                    screen: None,
+                    line: !options.numeric && !options.quiet && terminal::is_terminal(),
+                    faults: faults.clone(),
+                    pidfile: options.pidfile.clone(),
+                });
                 watch::run(targets, &options, &form(&options, true), &complain);
                 Ok(())
             }
@@ -146,6 +153,7 @@ fn move_data(mut options: Options, voice: Voice, faults: &Arc<AtomicU8>) -> Resu
     signals::watch(signals::AtEnd {
         voice,
         screen: screen.as_ref().map(Screen::remote),
+        line: false,
         faults: faults.clone(),
         pidfile: options.pidfile.clone(),
     });
@@ -224,16 +232,10 @@ fn find_size(options: &mut Options, files: &[OsString], output: BorrowedFd<'_>) 
 }
 
 fn plan(options: &Options, form: &Form) -> Plan {
-    let (by_hand, why_buffer) = match () {
-        () if options.skip_errors > 0 => (true, "-E skips what cannot be read"),
-        () if options.no_splice => (true, "-B, -C or -T asks for it"),
-        () => (false, ""),
-    };
     Plan {
         separator: options.separator,
         shows_data: form.shows_data(),
-        buffer: by_hand.then_some(options.buffer_size),
-        why_buffer,
+        buffer: options.no_splice.then_some(options.buffer_size),
         stop_at: options.size.filter(|_| options.stop_at_size),
         skip_errors: options.skip_errors,
         error_skip_block: options.error_skip_block,

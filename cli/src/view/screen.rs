@@ -163,13 +163,11 @@ impl Display {
                     next = (next + Duration::from_secs_f64(interval)).max(Instant::now());
                 }
                 Ok(Event::Say(line)) => {
-                    let newline = if self.produced && self.cursor.is_none() {
-                        "\n"
-                    } else {
-                        ""
-                    };
+                    let numeric = lock(&self.start.settings).form.numeric;
+                    let in_line = self.produced && !numeric && self.cursor.is_none();
+                    let newline = if in_line { "\n" } else { "" };
                     terminal::print(&format!("{newline}{line}\n"));
-                    self.previous = (0, 0);
+                    (self.previous, self.produced) = ((0, 0), self.produced && !in_line);
                 }
                 Ok(Event::Stopped(time)) => self.stopped += time,
                 Ok(Event::Finish) | Err(RecvTimeoutError::Disconnected) => return self.finish(),

@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
 use super::screen::Remote;
+use super::terminal;
 use super::voice::{Fault, Voice};
 
 /// What has to be done when a signal ends the process.
@@ -18,6 +19,8 @@ use super::voice::{Fault, Voice};
 pub struct AtEnd {
     pub voice: Voice,
     pub screen: Option<Remote>,
+    /// Whether a line has to be ended without a screen.
+    pub line: bool,
     pub faults: Arc<AtomicU8>,
     pub pidfile: Option<PathBuf>,
 }
@@ -61,6 +64,9 @@ impl AtEnd {
     fn end(&self, signal: i32) {
         if let Some(screen) = &self.screen {
             screen.abort();
+        }
+        if self.line {
+            terminal::print("\n");
         }
         if let Some(file) = &self.pidfile {
             let _ = std::fs::remove_file(file);

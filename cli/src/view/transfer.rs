@@ -30,8 +30,6 @@ pub struct Plan {
     pub shows_data: bool,
     /// Bytes of a buffer to read into and write from; none where splice may be used.
     pub buffer: Option<usize>,
-    /// Why splice may not be used.
-    pub why_buffer: &'static str,
     /// Stop after so many bytes or lines.
     pub stop_at: Option<u64>,
     pub skip_errors: u8,
@@ -39,6 +37,8 @@ pub struct Plan {
     pub sync: bool,
 }
 
+/// Why there is a buffer.
+const WHY_BUFFER: &str = "-B, -C or -T asks for it";
 /// Bytes per step at most; a step ends when the output takes no more.
 const PIECE: u64 = 1 << 30;
 /// File to file there is no such end: so that the display gets to know something.
@@ -142,11 +142,19 @@ impl<'a> Transfer<'a> {
         }
         let _ = rustix::fs::fadvise(from, 0, None, rustix::fs::Advice::Sequential);
         let before = self.counters.bytes();
-        let (moved, path) = if self.plan.buffer.is_none() && self.sees() {
-            self.inspect(from)
-        } else {
-            self.pump(from)
+        let skips = self.plan.skip_errors > 0;
+        let (mut moved, mut path) = match (self.plan.buffer, self.sees()) {
+            (Some(_), true) => self.by_hand(from),
+            (Some(_), false) if skips => self.by_hand(from),
+            (None, true) => self.inspect(from),
+            (_, false) => self.pump(from),
         };
+        if let (Err((End::Read, _)), true) = (&moved, skips) {
+            // Nothing was taken that has not arrived: by hand it goes on where that stopped.
+            let (rest, then) = self.by_hand(from);
+            moved = rest;
+            path = format!("{path}; then {then}");
+        }
         let bytes = self.counters.bytes() - before;
         let pipes = format!(
             "{}{}",
@@ -225,9 +233,6 @@ impl<'a> Transfer<'a> {
     }
 
     fn pump(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
-        if self.plan.buffer.is_some() && self.sees() || self.plan.skip_errors > 0 {
-            return self.by_hand(from);
-        }
         let mut pump = match self.plan.buffer {
             Some(len) => Pump::copying(from, self.output, len),
             None => Pump::new(from, self.output),
@@ -264,7 +269,7 @@ impl<'a> Transfer<'a> {
             (None, Route::Splice) => "one side is a pipe, so that no byte is copied",
             (None, Route::Relay) => "neither side is a pipe, and none is copied by hand",
             (None, Route::CopyFileRange) => "both sides are files",
-            (None, Route::Copy) if self.plan.buffer.is_some() => self.plan.why_buffer,
+            (None, Route::Copy) if self.plan.buffer.is_some() => WHY_BUFFER,
             (None, Route::Copy) => "no private pipe could be made",
         };
         format!("{}, since {why}", pump.route())
@@ -396,10 +401,11 @@ impl<'a> Transfer<'a> {
                 Err(e) => break Err((End::Write, e)),
             }
         };
-        (
-            moved,
-            format!("{}, since {}", Route::Copy, self.plan.why_buffer),
-        )
+        let why = match self.plan.buffer {
+            Some(_) => WHY_BUFFER,
+            None => "-E skips what cannot be read",
+        };
+        (moved, format!("{}, since {why}", Route::Copy))
     }
 
     /// Goes on behind an error: how many null bytes stand for what was skipped. None ends the file.

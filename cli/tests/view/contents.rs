@@ -119,6 +119,7 @@ fn paths_are_explained_with_their_reasons() {
             "socket",
             ": splice through a private pipe, since",
         ),
+        ("-E", "file", "pipe", ": splice, since one side is a pipe"),
         ("-l", "pipe", "pipe", "made by tee; 1MiB, input pipe "),
         (
             "-C",

@@ -51,7 +51,7 @@ fn default_line_is_pv_s() {
     let known = form.line(&reading(), &at(Some(20_000_000)));
     assert_eq!(
         known,
-        "9.54MiB 0:01:05 [1.00MiB/s] [====>      ]  50% ETA 0:00:09"
+        "9.54MiB 0:01:05 [1.00MiB/s] [=====>       ]  50% ETA 0:00:09"
     );
     let last = Reading {
         last: true,
@@ -61,7 +61,7 @@ fn default_line_is_pv_s() {
     let last = form.line(&last, &at(Some(10_000_000)));
     assert_eq!(
         last,
-        "9.54MiB 0:01:05 [1.00MiB/s] [==========>] 100%            "
+        "9.54MiB 0:01:05 [1.00MiB/s] [============>] 100%            "
     );
 }
 
@@ -137,11 +137,11 @@ fn gauge_shows_the_rate_against_the_highest() {
     form.gauge = true;
     assert_eq!(
         form.line(&reading(), &at(None)),
-        "[=>     ]/4.00MiB/s|4.00MiB/s"
+        "[=>      ]/4.00MiB/s|4.00MiB/s"
     );
     assert_eq!(
         form.line(&reading(), &at(Some(9))),
-        "[======>      ]  50%| 50%"
+        "[=====>       ]  50%| 50%"
     );
 }
 
@@ -150,7 +150,7 @@ fn bars_share_the_room_and_vanish_where_there_is_none() {
     let form = form("%p %p");
     let mut at = at(Some(2));
     at.width = 21;
-    assert_eq!(form.line(&reading(), &at), "[=> ]  50% [=> ]  50%");
+    assert_eq!(form.line(&reading(), &at), "[>  ]  50% [>  ]  50%");
     at.width = 4;
     assert_eq!(form.line(&reading(), &at), " ");
 }
