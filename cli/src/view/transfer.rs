@@ -267,7 +267,9 @@ impl<'a> Transfer<'a> {
                 return format!("{route}, since {left} was refused: {}", plain(reason));
             }
             (None, Route::Splice) => "one side is a pipe, so that no byte is copied",
-            (None, Route::Relay) => "neither side is a pipe, and none is copied by hand",
+            (None, Route::Relay) => {
+                "no byte need be copied by hand, and errors of both sides are told apart"
+            }
             (None, Route::CopyFileRange) => "both sides are files",
             (None, Route::Copy) if self.plan.buffer.is_some() => WHY_BUFFER,
             (None, Route::Copy) => "no private pipe could be made",

@@ -112,14 +112,14 @@ fn paths_are_explained_with_their_reasons() {
             "pipe",
             "path of (stdin): splice, since one side is a pipe",
         ),
-        ("", "file", "pipe", ": splice, since one side is a pipe"),
+        ("", "file", "pipe", "path of (stdin): splice"),
         (
             "",
             "socket",
             "socket",
             ": splice through a private pipe, since",
         ),
-        ("-E", "file", "pipe", ": splice, since one side is a pipe"),
+        ("-E", "file", "pipe", "path of (stdin): splice"),
         ("-l", "pipe", "pipe", "made by tee; 1MiB, input pipe "),
         (
             "-C",
