@@ -6,6 +6,7 @@ mod doctor;
 mod compare;
 mod failure;
 mod gup;
+mod fizzbuzz;
 mod ladder;
 mod ladder_csv;
 mod measuring;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Walk(args) => walk::run(args),
         Command::Gup(args) => gup::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Fizzbuzz(args) => fizzbuzz::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

@@ -1,0 +1,149 @@
+//! Buffers that are lent to the pipe again and again, in which only the digits that change are stored.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use fullbore::pages::{PageKind, Pages, Request};
+use fullbore::sys::{self, End};
+use fullbore::wait::{Wait, Waiter};
+use fullbore::write::recycle::Recycle;
+
+use super::thousands::{Thousands, phase};
+
+/// The buffers of one thread, used in turn.
+#[derive(Debug)]
+pub struct Ring {
+    /// Each holds two buffers.
+    pairs: Vec<Recycle>,
+    /// What each buffer shows, in the order of their use.
+    shown: Vec<Shown>,
+    next: usize,
+    waiter: Waiter,
+}
+
+/// What is in a buffer.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    heads: Option<Range<u64>>,
+    width: usize,
+    /// Bytes that everybody had sent when this was in the pipe; `None` when it never was.
+    sent: Option<u64>,
+}
+
+/// Looking whether bytes have left the pipe takes the pipe's mutex: done so long at most without sleeping.
+const SPIN: Duration = Duration::from_micros(50);
+const SLEEP_AT_MOST: Duration = Duration::from_millis(2);
+
+impl Ring {
+    /// `pairs` times two buffers of `len` bytes, which are whole pages.
+    pub fn new(pairs: usize, len: usize) -> fullbore::Result<Self> {
+        let pair = || {
+            let memory = Pages::map(&Request {
+                len: 2 * len,
+                kind: PageKind::Huge,
+                lock: false,
+                fill: Some(0),
+            })
+            .or_else(|_| {
+                Pages::map(&Request {
+                    len: 2 * len,
+                    kind: PageKind::Small,
+                    lock: false,
+                    fill: Some(0),
+                })
+            })?;
+            // SAFETY: whoever gave --recycle was told, and answers for it, that every reader copies and that nobody
+            // else writes. A buffer is written again in `open` only, after `has_left` said that its data left the pipe.
+            Ok(unsafe { Recycle::halves(memory) })
+        };
+        Ok(Self {
+            pairs: (0..pairs).map(|_| pair()).collect::<fullbore::Result<_>>()?,
+            shown: vec![Shown::default(); 2 * pairs],
+            next: 0,
+            waiter: Waiter::new(Wait::Adaptive, End::Write),
+        })
+    }
+
+    fn pair(&mut self) -> &mut Recycle {
+        let pair = self.next % self.pairs.len();
+        &mut self.pairs[pair]
+    }
+
+    /// The next buffer, once what it held has left the pipe. `sent` is how many bytes everybody has sent so far.
+    fn open(&mut self, pipe: BorrowedFd<'_>, sent: u64) -> io::Result<&mut [u8]> {
+        if let Some(then) = self.shown[self.next].sent {
+            let (start, mut pause) = (Instant::now(), Duration::from_micros(100));
+            while !self.pair().has_left(pipe, sent - then)? {
+                if sys::reader_is_gone(pipe)? {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                if start.elapsed() < SPIN {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(SLEEP_AT_MOST);
+                }
+            }
+        }
+        self.shown[self.next].heads = None;
+        Ok(self.pair().current_mut())
+    }
+
+    /// Puts text into the next buffer.
+    pub fn put(&mut self, pipe: BorrowedFd<'_>, sent: u64, text: &[u8]) -> io::Result<()> {
+        self.open(pipe, sent)?[..text.len()].copy_from_slice(text);
+        Ok(())
+    }
+
+    /// Puts the lines of some heads into the next buffer, which may show what is easily changed into them.
+    pub fn make(
+        &mut self,
+        pipe: BorrowedFd<'_>,
+        sent: u64,
+        heads: &Range<u64>,
+        thousands: &mut Thousands,
+    ) -> io::Result<usize> {
+        let shown = self.shown[self.next].clone();
+        let buffer = self.open(pipe, sent)?;
+        let len = thousands.bytes(heads);
+        match shown.heads {
+            Some(old)
+                if shown.width == thousands.width()
+                    && old.end - old.start == heads.end - heads.start
+                    && phase(old.start) == phase(heads.start) =>
+            {
+                thousands.update(old, heads.start, buffer);
+            }
+            _ => {
+                thousands.fill(heads.clone(), buffer);
+            }
+        }
+        self.shown[self.next].heads = Some(heads.clone());
+        self.shown[self.next].width = thousands.width();
+        Ok(len)
+    }
+
+    /// Lends the first `len` bytes of the buffer to the pipe and goes on to the next one. `sent` is how many bytes
+    /// everybody has sent before.
+    pub fn send(&mut self, pipe: BorrowedFd<'_>, len: usize, sent: u64) -> io::Result<()> {
+        let flags = self.waiter.wait().splice_flags();
+        let mut at = 0;
+        while at < len {
+            match self.pair().send(pipe, at..len, flags) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => at += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waiter.after_would_block(pipe)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        self.shown[self.next].sent = Some(sent + len as u64);
+        self.pair().advance();
+        self.next = (self.next + 1) % self.shown.len();
+        Ok(())
+    }
+}
