@@ -4,9 +4,14 @@ mod lines;
 mod output;
 mod plan;
 mod recycle;
+#[cfg(test)]
+mod tests;
 mod thousands;
 mod turn;
 mod vector;
+
+use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
 
 use clap::Args;
 use fullbore::{Error, PipeWriter, capacity, probe, sys};
@@ -42,36 +47,89 @@ pub struct FizzbuzzArgs {
     pub explain: bool,
 }
 
+/// The capacity that `--recycle` asks for: half of a usual L2 cache, in which two buffers of this size stay.
+const RECYCLED_CAPACITY: usize = 512 << 10;
+/// So much longer than the capacity is a buffer. What fills the other one then always pushes all of this one out of the
+/// pipe: its text is longer than the capacity.
+const BEYOND_CAPACITY: usize = 48 << 10;
+
+/// With more threads than that, the pipe is what they wait for.
+const THREADS_AT_MOST: usize = 4;
+
 pub fn run(args: &FizzbuzzArgs) -> Outcome {
-    let out = rustix::stdio::stdout();
     let last = match args.count {
         Some(0) => return Ok(()),
         Some(count) => args.from.saturating_add(count - 1),
         None => u64::MAX,
     };
-    let vectors = if std::env::var_os("FB_NOVEC").is_some() { None } else { Vectors::detect() };
-    let env = |n: &str, d: usize| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-    let threads = args.threads.unwrap_or(1);
-    let (plan, mut sinks);
+    let numbers = args.from..=last;
+    let out = rustix::stdio::stdout();
+    let threads = args.threads.map_or_else(default_threads, usize::from);
+    let mut refusal = None;
     if args.recycle {
-        let buf = env("FB_BUF", 256 << 10);
-        let pairs = env("FB_PAIRS", 1);
-        capacity::set(out, env("FB_CAP", 256 << 10))?;
-        plan = Plan::new(args.from..=last, |w| thousands_in(buf, w)).in_phase();
-        sinks = (0..threads).map(|_| Ok(Sink::Recycled(Ring::new(pairs, buf)?))).collect::<Result<Vec<_>, Error>>()?;
-    } else {
-        plan = Plan::new(args.from..=last, thousands_in_block);
-        sinks = (0..threads).map(|_| Sink::Sound(Box::new(PipeWriter::new(out)))).collect();
+        refusal = recycle_refusal(out);
     }
+    let recycled = args.recycle && refusal.is_none();
+    let (plan, mut sinks): (_, Vec<_>) = if recycled {
+        complain(
+            "--recycle: every reader must copy (read, not splice or tee) and nobody else may write, or bytes change after they were written; leave it out where that is unknown",
+        );
+        let _ = capacity::set(out, RECYCLED_CAPACITY); // what was granted is read back
+        let len = capacity::get(out)? + BEYOND_CAPACITY;
+        let ring = |_| Ok(Sink::Recycled(Ring::new(len)?));
+        (
+            Plan::new(numbers, |width| thousands_in(len, width)).in_phase(),
+            (0..threads).map(ring).collect::<Result<_, Error>>()?,
+        )
+    } else {
+        let writer = |_| Sink::Sound(Box::new(PipeWriter::new(out)));
+        (
+            Plan::new(numbers, thousands_in_block),
+            (0..threads).map(writer).collect(),
+        )
+    };
+    let vectors = Vectors::detect();
     let output = Output::new(out, plan, vectors);
     let done = output.run(&mut sinks);
+    let (lines, bytes) = output.sent();
     if args.explain {
-        let (lines, bytes) = output.sent();
-        if let Sink::Sound(w) = &mut sinks[0] { complain(&format!("{}", w.path())); }
-        complain(&format!("{lines} lines, {bytes} bytes"));
+        let path = match &mut sinks[0] {
+            Sink::Sound(writer) => writer.path().to_string(),
+            Sink::Recycled(ring) => ring.path(out),
+        };
+        let refusal = refusal.map_or(String::new(), |why| format!("; not recycled: {why}"));
+        let text = match (recycled, vectors) {
+            (true, _) => "only the digits that change are stored",
+            (false, Some(_)) => "text by AVX2",
+            (false, None) => "text by stores, since this CPU has no AVX2",
+        };
+        complain(&format!(
+            "fizzbuzz: {path}{refusal}; {text}, {threads} thread{}; {lines} lines, {bytes} bytes",
+            if threads == 1 { "" } else { "s" }
+        ));
     }
     match done {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Work(Error::system("fizzbuzz", e, "x"))),
-        _ => Ok(()),
+        // The reader has seen enough.
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Failure::Work(Error::system(
+            format!("standard output failed after {bytes} bytes"),
+            e,
+            "send it somewhere else",
+        ))),
+        Ok(()) => Ok(()),
     }
+}
+
+/// The reader needs a CPU, too.
+fn default_threads() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (cpus - 1).clamp(1, THREADS_AT_MOST)
+}
+
+/// Why buffers cannot be recycled here.
+fn recycle_refusal(out: BorrowedFd<'_>) -> Option<String> {
+    if !sys::is_pipe(out) {
+        return Some("the output is not a pipe".into());
+    }
+    probe::fresh_refusal().map(|why| why.to_string())
 }

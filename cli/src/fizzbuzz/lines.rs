@@ -1,7 +1,7 @@
 //! What the lines are, and where they lie in the text.
 //!
-//! Fifteen lines, of which the first number is a multiple of 15, make a *group*: eight numbers, and seven words of 47
-//! bytes together. So a group of numbers with `w` digits has `8 (w + 1) + 47` bytes, and each of its lines always lies
+//! Fifteen lines, of which the first number is a multiple of 15, make a *group*: eight numbers, and seven words of 39
+//! bytes together. So a group of numbers with `w` digits has `8 (w + 1) + 39` bytes, and each of its lines always lies
 //! at the same place in it.
 
 /// Lines in a group.

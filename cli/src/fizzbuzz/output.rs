@@ -81,7 +81,10 @@ impl<'a> Output<'a> {
                 .collect();
             workers
                 .into_iter()
-                .map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .map(|w| {
+                    w.join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
                 .fold(Ok(()), io::Result::and)
         })
     }

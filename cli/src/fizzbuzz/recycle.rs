@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use fullbore::Result;
 use fullbore::pages::{PageKind, Pages, Request};
+use fullbore::size::Size;
 use fullbore::sys::{self, End};
 use fullbore::wait::{Wait, Waiter};
 use fullbore::write::recycle::Recycle;
@@ -16,10 +18,9 @@ use super::thousands::{Thousands, phase};
 /// The buffers of one thread, used in turn.
 #[derive(Debug)]
 pub struct Ring {
-    /// Each holds two buffers.
-    pairs: Vec<Recycle>,
-    /// What each buffer shows, in the order of their use.
-    shown: Vec<Shown>,
+    buffers: Recycle,
+    /// What each buffer shows.
+    shown: [Shown; 2],
     next: usize,
     waiter: Waiter,
 }
@@ -38,45 +39,36 @@ const SPIN: Duration = Duration::from_micros(50);
 const SLEEP_AT_MOST: Duration = Duration::from_millis(2);
 
 impl Ring {
-    /// `pairs` times two buffers of `len` bytes, which are whole pages.
-    pub fn new(pairs: usize, len: usize) -> fullbore::Result<Self> {
-        let pair = || {
-            let memory = Pages::map(&Request {
+    /// Two buffers of `len` bytes, which are whole pages.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(len: usize) -> Result<Self> {
+        let memory = |kind| {
+            Pages::map(&Request {
                 len: 2 * len,
-                kind: PageKind::Huge,
+                kind,
                 lock: false,
                 fill: Some(0),
             })
-            .or_else(|_| {
-                Pages::map(&Request {
-                    len: 2 * len,
-                    kind: PageKind::Small,
-                    lock: false,
-                    fill: Some(0),
-                })
-            })?;
-            // SAFETY: whoever gave --recycle was told, and answers for it, that every reader copies and that nobody
-            // else writes. A buffer is written again in `open` only, after `has_left` said that its data left the pipe.
-            Ok(unsafe { Recycle::halves(memory) })
         };
+        let memory = memory(PageKind::Huge).or_else(|_| memory(PageKind::Small))?;
+        // SAFETY: whoever gave --recycle answers for it, and was told so, that every reader copies and that nobody else
+        // writes. A buffer is written in `open` only, after `has_left` said that what it held has left the pipe.
+        let buffers = unsafe { Recycle::halves(memory) };
         Ok(Self {
-            pairs: (0..pairs).map(|_| pair()).collect::<fullbore::Result<_>>()?,
-            shown: vec![Shown::default(); 2 * pairs],
+            buffers,
+            shown: Default::default(),
             next: 0,
             waiter: Waiter::new(Wait::Adaptive, End::Write),
         })
-    }
-
-    fn pair(&mut self) -> &mut Recycle {
-        let pair = self.next % self.pairs.len();
-        &mut self.pairs[pair]
     }
 
     /// The next buffer, once what it held has left the pipe. `sent` is how many bytes everybody has sent so far.
     fn open(&mut self, pipe: BorrowedFd<'_>, sent: u64) -> io::Result<&mut [u8]> {
         if let Some(then) = self.shown[self.next].sent {
             let (start, mut pause) = (Instant::now(), Duration::from_micros(100));
-            while !self.pair().has_left(pipe, sent - then)? {
+            while !self.buffers.has_left(pipe, sent - then)? {
                 if sys::reader_is_gone(pipe)? {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
@@ -89,7 +81,7 @@ impl Ring {
             }
         }
         self.shown[self.next].heads = None;
-        Ok(self.pair().current_mut())
+        Ok(self.buffers.current_mut())
     }
 
     /// Puts text into the next buffer.
@@ -132,7 +124,7 @@ impl Ring {
         let flags = self.waiter.wait().splice_flags();
         let mut at = 0;
         while at < len {
-            match self.pair().send(pipe, at..len, flags) {
+            match self.buffers.send(pipe, at..len, flags) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => at += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -142,8 +134,18 @@ impl Ring {
             }
         }
         self.shown[self.next].sent = Some(sent + len as u64);
-        self.pair().advance();
+        self.buffers.advance();
         self.next = (self.next + 1) % self.shown.len();
         Ok(())
+    }
+
+    /// How bytes move, for people.
+    pub fn path(&self, pipe: BorrowedFd<'_>) -> String {
+        let capacity = fullbore::capacity::get(pipe).map_or(0, |c| c as u64);
+        let len = Size(self.buffers.current_len() as u64);
+        format!(
+            "recycled, {} pipe, two buffers of {len} for each thread",
+            Size(capacity)
+        )
     }
 }

@@ -216,7 +216,9 @@ impl Layout {
         let head = head.text();
         let same = |at: usize| shown.is_some_and(|shown| shown.text()[at] == head[at]);
         let first = (0..head.len()).find(|&at| !same(at)).unwrap_or(head.len());
-        let end = (first..head.len()).rfind(|&at| !same(at)).map_or(first, |last| last + 1);
+        let end = (first..head.len())
+            .rfind(|&at| !same(at))
+            .map_or(first, |last| last + 1);
         // Nearly always one or two digits change. The fewer bytes a store has, the fewer stores cross a cache line.
         match head[first..end] {
             [] => {}

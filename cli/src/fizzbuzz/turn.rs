@@ -1,6 +1,6 @@
 //! Several threads make pieces at once, and send them in order.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Turn {
     now: AtomicU64,
-    sleepers: Mutex<()>,
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
     changed: Condvar,
 }
 
@@ -21,8 +22,10 @@ const SPIN: Duration = Duration::from_micros(50);
 impl Turn {
     /// Waits until this piece is the next one. False when it never will be.
     pub fn wait(&self, piece: u64) -> bool {
-        let over = |now| (now == piece || now == OVER).then_some(now == piece);
-        let look = || over(self.now.load(Ordering::Acquire));
+        let look = || match self.now.load(SeqCst) {
+            OVER => Some(false),
+            now => (now == piece).then_some(true),
+        };
         if let Some(mine) = look() {
             return mine;
         }
@@ -33,14 +36,17 @@ impl Turn {
             }
             std::hint::spin_loop();
         }
-        let mut asleep = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
+        let mut asleep = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sleepers.fetch_add(1, SeqCst);
+        let mine = loop {
             if let Some(mine) = look() {
-                return mine;
+                break mine;
             }
             let woken = self.changed.wait(asleep);
             asleep = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+        };
+        self.sleepers.fetch_sub(1, SeqCst);
+        mine
     }
 
     /// Makes it the turn of the piece after this one.
@@ -54,9 +60,12 @@ impl Turn {
     }
 
     fn set(&self, piece: u64) {
-        // With the lock, so that nobody falls asleep between looking and sleeping.
-        let _sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.now.store(piece, Ordering::Release);
-        self.changed.notify_all();
+        self.now.store(piece, SeqCst);
+        // Who counts as a sleeper after this looks again before it sleeps. Waking nobody would cost a system call.
+        if self.sleepers.load(SeqCst) > 0 {
+            // With the lock, so that nobody is between looking and sleeping.
+            let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.changed.notify_all();
+        }
     }
 }
