@@ -35,8 +35,8 @@ fn main() {
             for vv in [None] {
                 let t = { thousands::Thousands::new(width, vv) };
                 let mut f = thousands::Thousands::new(width, None);
-                let mut out = vec![1u8; buf + 4096];
-                let n = (buf / thousands::cycle_bytes(width) * 3) as u64;
+                let mut out = vec![1u8; buf + 400960];
+                let n = (buf / thousands::cycle_bytes(width) / 5 * 15).max(15) as u64;
                 let mut h = 10u64.pow(width as u32 - 4) / 3 * 3 + 3;
                 let al = out.as_ptr().align_offset(64);
                 let bytes = f.fill(h..h + n, &mut out[al..]);

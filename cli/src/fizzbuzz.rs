@@ -17,9 +17,9 @@ use clap::Args;
 use fullbore::{Error, PipeWriter, capacity, probe, sys};
 
 use crate::failure::{Failure, Outcome, complain};
-use output::{Output, Sink, thousands_in, thousands_in_block};
+use output::{Output, Sink, thousands_in_block};
 use plan::Plan;
-use recycle::Ring;
+use recycle::{Ring, thousands_in_buffer};
 use vector::Vectors;
 
 /// Print FizzBuzz without end, as fast as the output takes it.
@@ -47,12 +47,9 @@ pub struct FizzbuzzArgs {
     pub explain: bool,
 }
 
-/// The capacity that `--recycle` asks for: half of a usual L2 cache, in which two buffers of this size stay.
+/// The capacity in bytes that `--recycle` asks for: half of an L2 cache of today, in which two buffers of about this size
+/// stay.
 const RECYCLED_CAPACITY: usize = 512 << 10;
-/// So much longer than the capacity is a buffer. What fills the other one then always pushes all of this one out of the
-/// pipe: its text is longer than the capacity.
-const BEYOND_CAPACITY: usize = 48 << 10;
-
 /// With more threads than that, the pipe is what they wait for.
 const THREADS_AT_MOST: usize = 4;
 
@@ -75,10 +72,10 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
             "--recycle: every reader must copy (read, not splice or tee) and nobody else may write, or bytes change after they were written; leave it out where that is unknown",
         );
         let _ = capacity::set(out, RECYCLED_CAPACITY); // what was granted is read back
-        let len = capacity::get(out)? + BEYOND_CAPACITY;
-        let ring = |_| Ok(Sink::Recycled(Ring::new(len)?));
+        let capacity = capacity::get(out)?;
+        let ring = |_| Ok(Sink::Recycled(Ring::new(capacity)?));
         (
-            Plan::new(numbers, |width| thousands_in(len, width)).in_phase(),
+            Plan::new(numbers, |width| thousands_in_buffer(capacity, width)).in_phase(),
             (0..threads).map(ring).collect::<Result<_, Error>>()?,
         )
     } else {

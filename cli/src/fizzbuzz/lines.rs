@@ -4,6 +4,8 @@
 //! bytes together. So a group of numbers with `w` digits has `8 (w + 1) + 39` bytes, and each of its lines always lies
 //! at the same place in it.
 
+use std::ops::{Range, RangeInclusive};
+
 /// Lines in a group.
 pub const GROUP: usize = 15;
 
@@ -37,7 +39,7 @@ pub const fn group_bytes(lines: usize, width: usize) -> usize {
 }
 
 /// Appends the lines of these numbers, one by one.
-pub fn append(numbers: std::ops::RangeInclusive<u64>, text: &mut Vec<u8>) {
+pub fn append(numbers: RangeInclusive<u64>, text: &mut Vec<u8>) {
     for number in numbers {
         match word(number) {
             Some(word) => text.extend_from_slice(word.as_bytes()),
@@ -71,12 +73,26 @@ impl Decimal {
         }
     }
 
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     pub fn text(&self) -> &[u8] {
         &self.digits[..self.width]
+    }
+
+    /// Which digits differ from those of another number: all that lie from the first to the last one that does.
+    pub fn differing(&self, other: &Self) -> Range<usize> {
+        if self.width != other.width {
+            return 0..self.width;
+        }
+        let (mut first, mut end) = (WIDEST, 0);
+        // Four digits at a time.
+        let words = self.digits.as_chunks::<4>().0.iter();
+        for (i, (a, b)) in words.zip(other.digits.as_chunks::<4>().0).enumerate() {
+            let differing = u32::from_be_bytes(*a) ^ u32::from_be_bytes(*b);
+            if differing != 0 {
+                first = first.min(4 * i + differing.leading_zeros() as usize / 8);
+                end = 4 * i + 4 - differing.trailing_zeros() as usize / 8;
+            }
+        }
+        first.min(end)..end
     }
 
     /// Becomes the next number, if there is one. This takes less than a division per digit, which would take a

@@ -14,7 +14,7 @@ use fullbore::write::fresh::PIECE;
 use super::lines;
 use super::plan::{Piece, Plan};
 use super::recycle::Ring;
-use super::thousands::{self, SLACK, Thousands, width};
+use super::thousands::{PHASES, SLACK, Thousands, cycle_bytes, width};
 use super::turn::Turn;
 use super::vector::Vectors;
 
@@ -26,15 +26,9 @@ pub enum Sink<'a> {
     Recycled(Ring),
 }
 
-/// How many thousands fit into a buffer, with what is overwritten behind them.
-pub fn thousands_in(len: usize, width: usize) -> u64 {
-    let cycles = len.saturating_sub(SLACK) / thousands::cycle_bytes(width);
-    (cycles * thousands::PHASES) as u64
-}
-
-/// The most thousands that a block of a sound writer takes.
+/// The most thousands that a block of a sound writer takes, with what is overwritten behind them.
 pub fn thousands_in_block(width: usize) -> u64 {
-    thousands_in(PIECE, width)
+    ((PIECE - SLACK) / cycle_bytes(width) * PHASES) as u64
 }
 
 /// What all threads share.

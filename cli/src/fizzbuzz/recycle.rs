@@ -13,7 +13,8 @@ use fullbore::sys::{self, End};
 use fullbore::wait::{Wait, Waiter};
 use fullbore::write::recycle::Recycle;
 
-use super::thousands::{Thousands, phase};
+use super::lines::WIDEST;
+use super::thousands::{PHASES, SLACK, Thousands, cycle_bytes, phase};
 
 /// The buffers of one thread, used in turn.
 #[derive(Debug)]
@@ -34,16 +35,36 @@ struct Shown {
     sent: Option<u64>,
 }
 
+/// Thousands, times so many, that a buffer holds. With two buffers in turn a number is then followed at its place by one
+/// that is a multiple of 30,000 greater: its last four digits stay.
+const UNIT: usize = 5 * PHASES;
+
+/// The most thousands in a buffer: the fewest whose text is at least as long as the pipe's capacity. What has been sent
+/// from the one buffer has then pushed all of the other one out of the pipe.
+pub fn thousands_in_buffer(capacity: usize, width: usize) -> u64 {
+    (capacity.div_ceil(unit_bytes(width)) * UNIT) as u64
+}
+
+/// Bytes of a buffer with room for numbers of any width.
+pub fn buffer_bytes(capacity: usize) -> usize {
+    (capacity + unit_bytes(WIDEST) + SLACK).next_multiple_of(rustix::param::page_size())
+}
+
+fn unit_bytes(width: usize) -> usize {
+    UNIT / PHASES * cycle_bytes(width)
+}
+
 /// Looking whether bytes have left the pipe takes the pipe's mutex: done so long at most without sleeping.
 const SPIN: Duration = Duration::from_micros(50);
 const SLEEP_AT_MOST: Duration = Duration::from_millis(2);
 
 impl Ring {
-    /// Two buffers of `len` bytes, which are whole pages.
+    /// Two buffers for a pipe of this capacity.
     ///
     /// # Errors
     /// No memory.
-    pub fn new(len: usize) -> Result<Self> {
+    pub fn new(capacity: usize) -> Result<Self> {
+        let len = buffer_bytes(capacity);
         let memory = |kind| {
             Pages::map(&Request {
                 len: 2 * len,

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
+use fullbore::write::fresh::PIECE;
 use proptest::prelude::*;
 
 use super::lines::{self, Decimal, GROUP, NUMBERS, WIDEST, group_bytes};
-use super::output::thousands_in;
+use super::output::thousands_in_block;
 use super::plan::{Piece, Plan};
+use super::recycle::{buffer_bytes, thousands_in_buffer};
 use super::thousands::{SLACK, Thousands, phase, width};
 use super::turn::Turn;
 use super::vector::Vectors;
@@ -211,14 +213,19 @@ proptest! {
         let numbers = to * 1000..=(to + count - 1) * 1000 + 999;
         prop_assert!(text[..len] == *model(numbers).as_bytes());
     }
+}
 
-    #[test]
-    fn as_many_thousands_as_fit_fit(len in 0..2_000_000usize, width in 4..=WIDEST) {
-        let count = thousands_in(len, width);
+#[test]
+fn blocks_have_room_and_buffers_are_longer_than_the_pipe() {
+    for width in 4..=WIDEST {
         let low = 10u64.pow(width as u32 - 4);
-        if count > 0 && count <= low {
-            let thousands = Thousands::new(width, None);
-            prop_assert!(thousands.bytes(&(low..low + count)) + SLACK <= len);
+        let thousands = Thousands::new(width, None);
+        let bytes = |count: u64| thousands.bytes(&(low..low + count));
+        assert!(bytes(thousands_in_block(width)) + SLACK <= PIECE);
+        for capacity in [4096, 64 << 10, 512 << 10, 1 << 20] {
+            let count = thousands_in_buffer(capacity, width);
+            assert!(bytes(count) >= capacity && bytes(count) + SLACK <= buffer_bytes(capacity));
+            assert!((2 * count).is_multiple_of(30));
         }
     }
 }

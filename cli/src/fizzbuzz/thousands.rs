@@ -140,9 +140,10 @@ impl Thousands {
                 }
                 Way::Stores(heads) => {
                     let text = &mut self.text[bounds];
-                    let shown = &mut heads[phase(head)];
+                    let phase = phase(head);
+                    let shown = &mut heads[phase];
                     let head = Decimal::new(head);
-                    self.layout.put(text, shown.as_ref(), &head);
+                    self.layout.put(text, phase, shown.as_ref(), &head);
                     *shown = Some(head);
                     out[at..][..len].copy_from_slice(text);
                 }
@@ -153,15 +154,22 @@ impl Thousands {
     }
 
     /// Turns the text of some heads into that of as many from `to` on, by storing the digits that differ. Both must begin
-    /// with the same phase.
+    /// with the same phase. Quickest where both have the same last digit, which then stays.
     pub fn update(&self, from: Range<u64>, to: u64, text: &mut [u8]) {
-        let (mut at, mut old, mut new) = (0, Decimal::new(from.start), Decimal::new(to));
-        for head in from.clone() {
-            let len = self.bounds_of(head).len();
-            old.set(head);
-            new.set(head - from.start + to);
-            self.layout.put(&mut text[at..][..len], Some(&old), &new);
+        let ahead = to - from.start;
+        // Heads that share all digits but the last are changed together.
+        let together = if ahead.is_multiple_of(10) { 10 } else { 1 };
+        let (mut at, mut head) = (0, from.start);
+        let (mut old, mut new) = (Decimal::new(head / together), Decimal::new(to / together));
+        while head < from.end {
+            old.set(head / together);
+            new.set((head + ahead) / together);
+            let next = ((head / together + 1) * together).min(from.end);
+            let len = self.bytes(&(head..next));
+            let text = &mut text[at..][..len];
+            self.layout.put(text, phase(head), Some(&old), &new);
             at += len;
+            head = next;
         }
     }
 }
@@ -210,17 +218,16 @@ impl Layout {
         }
     }
 
-    /// Puts a head into the lines of a thousand, which show the head `shown` if any.
-    fn put(&self, text: &mut [u8], shown: Option<&Decimal>, head: &Decimal) {
-        let phase = phase(head.number());
-        let head = head.text();
-        let same = |at: usize| shown.is_some_and(|shown| shown.text()[at] == head[at]);
-        let first = (0..head.len()).find(|&at| !same(at)).unwrap_or(head.len());
-        let end = (first..head.len())
-            .rfind(|&at| !same(at))
-            .map_or(first, |last| last + 1);
+    /// Puts a head, or its first digits, into whole thousands of lines that share it and begin with this phase. They show
+    /// `shown` there, if anything that is known.
+    fn put(&self, text: &mut [u8], phase: usize, shown: Option<&Decimal>, head: &Decimal) {
+        let differing = match shown {
+            Some(shown) => head.differing(shown),
+            None => 0..head.text().len(),
+        };
+        let first = differing.start;
         // Nearly always one or two digits change. The fewer bytes a store has, the fewer stores cross a cache line.
-        match head[first..end] {
+        match head.text()[differing] {
             [] => {}
             [a] => self.store(text, phase, first, [a]),
             [a, b] => self.store(text, phase, first, [a, b]),
@@ -234,29 +241,30 @@ impl Layout {
         }
     }
 
-    /// Stores digits into each number of a thousand lines, `at` bytes behind its beginning.
+    /// Stores digits into each number of whole thousands of lines, `at` bytes behind its beginning.
     ///
     /// One store for each number is as fast as vectors are, which have to load and to store all the text.
     fn store<const N: usize>(&self, text: &mut [u8], phase: usize, at: usize, digits: [u8; N]) {
         let places = self.numbers.map(|number| number + at);
+        let put = |text: &mut [u8], place: usize| text[place..][..N].copy_from_slice(&digits);
         // A thousand begins with the last lines of a group, or with a whole one.
         let skipped = self.skipped[phase];
         let (before, text) = text.split_at_mut((self.group - skipped) % self.group);
-        for place in places {
-            if !before.is_empty() && place >= skipped {
-                before[place - skipped..][..N].copy_from_slice(&digits);
+        if !before.is_empty() {
+            for place in places.into_iter().filter(|&place| place >= skipped) {
+                put(before, place - skipped);
             }
         }
         let mut groups = text.chunks_exact_mut(self.group);
         for group in &mut groups {
             for place in places {
-                group[place..place + N].copy_from_slice(&digits);
+                put(group, place);
             }
         }
         let after = groups.into_remainder();
         for place in places {
             if place < after.len() {
-                after[place..][..N].copy_from_slice(&digits);
+                put(after, place);
             }
         }
     }
