@@ -39,15 +39,16 @@ struct Shown {
 /// that is a multiple of 30,000 greater: its last four digits stay.
 const UNIT: usize = 5 * PHASES;
 
-/// The most thousands in a buffer: the fewest whose text is at least as long as the pipe's capacity. What has been sent
-/// from the one buffer has then pushed all of the other one out of the pipe.
+/// The most thousands in a buffer: as many as a pipe of this capacity takes in one call once it is empty. A reader that
+/// keeps up then never lets the writer wait, and one that does not is the one to wait for.
 pub fn thousands_in_buffer(capacity: usize, width: usize) -> u64 {
-    (capacity.div_ceil(unit_bytes(width)) * UNIT) as u64
+    ((capacity / unit_bytes(width)).max(1) * UNIT) as u64
 }
 
-/// Bytes of a buffer with room for numbers of any width.
+/// Bytes of a buffer, with room for numbers of any width.
 pub fn buffer_bytes(capacity: usize) -> usize {
-    (capacity + unit_bytes(WIDEST) + SLACK).next_multiple_of(rustix::param::page_size())
+    let text = capacity.max(unit_bytes(WIDEST));
+    (text + SLACK).next_multiple_of(rustix::param::page_size())
 }
 
 fn unit_bytes(width: usize) -> usize {
@@ -64,19 +65,21 @@ impl Ring {
     /// # Errors
     /// No memory.
     pub fn new(capacity: usize) -> Result<Self> {
-        let len = buffer_bytes(capacity);
-        let memory = |kind| {
-            Pages::map(&Request {
-                len: 2 * len,
+        // Each in a huge page of its own: the pipe counts references to the one while its reader drops those to the other.
+        let memory = || {
+            let request = |kind| Request {
+                len: buffer_bytes(capacity),
                 kind,
                 lock: false,
                 fill: Some(0),
-            })
+            };
+            let huge = Pages::map(&request(PageKind::Huge));
+            huge.or_else(|_| Pages::map(&request(PageKind::Small)))
         };
-        let memory = memory(PageKind::Huge).or_else(|_| memory(PageKind::Small))?;
+        let (first, second) = (memory()?, memory()?);
         // SAFETY: whoever gave --recycle answers for it, and was told so, that every reader copies and that nobody else
         // writes. A buffer is written in `open` only, after `has_left` said that what it held has left the pipe.
-        let buffers = unsafe { Recycle::halves(memory) };
+        let buffers = unsafe { Recycle::separate(first, second) };
         Ok(Self {
             buffers,
             shown: Default::default(),
