@@ -14,6 +14,8 @@ use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 
 use clap::Args;
+use fullbore::size::Size;
+use fullbore::writer::LARGE;
 use fullbore::{Error, PipeWriter, capacity, probe, sys};
 
 use crate::failure::{Failure, Outcome, complain};
@@ -31,13 +33,18 @@ use vector::Vectors;
     fullbore fizzbuzz --recycle | fullbore read --bytes 100G")]
 pub struct FizzbuzzArgs {
     /// Begin with this number
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(
+        long,
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        value_name = "NUMBER"
+    )]
     pub from: u64,
     /// End after so many lines [default: end with the line of 18446744073709551615]
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, allow_negative_numbers = true, value_name = "LINES")]
     pub count: Option<u64>,
     /// Threads that make text [default: one for each CPU but one, at most 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
     /// Write buffers again once they have left the pipe: faster, and right only if every reader copies
     #[arg(long)]
@@ -91,6 +98,9 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
     let (lines, bytes) = output.sent();
     if args.explain {
         let path = match &mut sinks[0] {
+            Sink::Sound(_) if bytes < LARGE as u64 => {
+                format!("write, as for all that is less than {}", Size(LARGE as u64))
+            }
             Sink::Sound(writer) => writer.path().to_string(),
             Sink::Recycled(ring) => ring.path(out),
         };
@@ -109,7 +119,7 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
         // The reader has seen enough.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(Failure::Work(Error::system(
-            format!("standard output failed after {bytes} bytes"),
+            format!("standard output failed after {bytes} bytes or more"),
             e,
             "send it somewhere else",
         ))),
