@@ -202,7 +202,7 @@ fn a_nonblocking_output_loses_nothing_and_stays_as_it_is() {
 fn a_reader_that_enlarges_the_pipe_gets_every_byte_of_recycled_buffers() {
     let (mut read_end, write_end) = pipe();
     let running = start(
-        fullbore("fizzbuzz --recycle --from 100000000 --count 3000000"),
+        fullbore("fizzbuzz --recycle --from 100000000 --count 2000000"),
         Stdio::null(),
         write_end,
     );
@@ -229,7 +229,7 @@ fn held(read_end: &PipeReader) -> OwnedFd {
 #[test]
 fn what_a_reader_has_passed_on_never_changes() {
     for options in ["", "--threads 2"] {
-        let count = 1_800_000;
+        let count = 3_000_000;
         let line = format!("fizzbuzz --count {count} {options}");
         let (mut read_end, write_end) = pipe();
         let running = start(fullbore(&line), Stdio::null(), write_end);

@@ -84,11 +84,10 @@ impl<'a> Output<'a> {
     }
 
     fn work(&self, sink: &mut Sink<'a>) -> io::Result<()> {
-        let done = self.send_pieces(sink);
-        if done.is_err() {
-            self.turn.end();
-        }
-        done
+        let others = EndForAll(&self.turn);
+        self.send_pieces(sink)?;
+        std::mem::forget(others);
+        Ok(())
     }
 
     fn next_piece(&self) -> Option<(u64, Piece)> {
@@ -160,5 +159,14 @@ impl<'a> Output<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// When dropped, after an error or in a panic, sends home all who would wait for this thread's turn to pass.
+struct EndForAll<'a>(&'a Turn);
+
+impl Drop for EndForAll<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
