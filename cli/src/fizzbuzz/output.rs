@@ -63,7 +63,7 @@ impl<'a> Output<'a> {
     /// Sends everything, through as many threads as there are sinks.
     ///
     /// # Errors
-    /// The first one that a thread met, in the order of the output.
+    /// What a thread met; the others end without.
     pub fn run(&self, sinks: &mut [Sink<'a>]) -> io::Result<()> {
         if let [sink] = sinks {
             return self.work(sink);
