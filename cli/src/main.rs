@@ -2,11 +2,11 @@
 
 mod args;
 mod bandwidth;
-mod doctor;
 mod compare;
+mod doctor;
 mod failure;
-mod gup;
 mod fizzbuzz;
+mod gup;
 mod ladder;
 mod ladder_csv;
 mod measuring;
