@@ -50,6 +50,7 @@ pub enum Command {
     Gup(crate::gup::GupArgs),
     Doctor(crate::doctor::DoctorArgs),
     Report(crate::report::ReportArgs),
+    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,
@@ -332,7 +333,7 @@ pub fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str>
 }
 
 /// Names under which the binary is a command of its own.
-const LINKS: [&str; 2] = ["write", "read"];
+const LINKS: [&str; 3] = ["write", "read", "fizzbuzz"];
 
 /// Puts the command in where a link's name or nothing at all stands for it.
 pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {

@@ -2,9 +2,10 @@
 
 mod args;
 mod bandwidth;
-mod doctor;
 mod compare;
+mod doctor;
 mod failure;
+mod fizzbuzz;
 mod gup;
 mod find;
 mod ladder;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Gup(args) => gup::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Report(args) => report::run(args),
+        Command::Fizzbuzz(args) => fizzbuzz::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };
