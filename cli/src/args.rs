@@ -52,6 +52,7 @@ pub enum Command {
     Report(crate::report::ReportArgs),
     #[command(alias = "pv")]
     View(Box<crate::view::ViewArgs>),
+    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,
@@ -334,7 +335,7 @@ pub fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str>
 }
 
 /// Names under which the binary is a command of its own.
-const LINKS: [&str; 3] = ["write", "read", "pv"];
+const LINKS: [&str; 4] = ["write", "read", "pv", "fizzbuzz"];
 
 /// Puts the command in where a link's name or nothing at all stands for it.
 pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {

@@ -2,9 +2,10 @@
 
 mod args;
 mod bandwidth;
-mod doctor;
 mod compare;
+mod doctor;
 mod failure;
+mod fizzbuzz;
 mod gup;
 mod find;
 mod ladder;
@@ -19,8 +20,8 @@ mod report;
 mod saved;
 mod sweep;
 mod table;
-mod walk;
 mod view;
+mod walk;
 mod write;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Report(args) => report::run(args),
         Command::View(args) => return view::run(args),
+        Command::Fizzbuzz(args) => fizzbuzz::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

@@ -1,0 +1,172 @@
+//! From the plan to standard output, by one thread or several.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use fullbore::PipeWriter;
+use fullbore::sys::End;
+use fullbore::wait::{Wait, Waiter};
+use fullbore::write::fresh::PIECE;
+
+use super::lines;
+use super::plan::{Piece, Plan};
+use super::recycle::Ring;
+use super::thousands::{PHASES, SLACK, Thousands, cycle_bytes, width};
+use super::turn::Turn;
+use super::vector::Vectors;
+
+/// What a thread sends its pieces through.
+#[derive(Debug)]
+pub enum Sink<'a> {
+    /// By the library's sound ways.
+    Sound(Box<PipeWriter<BorrowedFd<'a>>>),
+    Recycled(Ring),
+}
+
+/// The most thousands that a block of a sound writer takes, with what is overwritten behind them.
+pub fn thousands_in_block(width: usize) -> u64 {
+    ((PIECE - SLACK) / cycle_bytes(width) * PHASES) as u64
+}
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Output<'a> {
+    out: BorrowedFd<'a>,
+    vectors: Option<Vectors>,
+    plan: Mutex<std::iter::Enumerate<Plan>>,
+    turn: Turn,
+    lines: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(out: BorrowedFd<'a>, plan: Plan, vectors: Option<Vectors>) -> Self {
+        Self {
+            out,
+            vectors,
+            plan: Mutex::new(plan.enumerate()),
+            turn: Turn::default(),
+            lines: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Lines and bytes that were sent.
+    pub fn sent(&self) -> (u64, u64) {
+        let load = |n: &AtomicU64| n.load(Ordering::Acquire);
+        (load(&self.lines), load(&self.bytes))
+    }
+
+    /// Sends everything, through as many threads as there are sinks.
+    ///
+    /// # Errors
+    /// What a thread met; the others end without.
+    pub fn run(&self, sinks: &mut [Sink<'a>]) -> io::Result<()> {
+        if let [sink] = sinks {
+            return self.work(sink);
+        }
+        thread::scope(|scope| {
+            let workers: Vec<_> = sinks
+                .iter_mut()
+                .map(|sink| scope.spawn(|| self.work(sink)))
+                .collect();
+            workers
+                .into_iter()
+                .map(|w| {
+                    w.join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .fold(Ok(()), io::Result::and)
+        })
+    }
+
+    fn work(&self, sink: &mut Sink<'a>) -> io::Result<()> {
+        let others = EndForAll(&self.turn);
+        self.send_pieces(sink)?;
+        std::mem::forget(others);
+        Ok(())
+    }
+
+    fn next_piece(&self) -> Option<(u64, Piece)> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.next().map(|(i, piece)| (i as u64, piece))
+    }
+
+    fn send_pieces(&self, sink: &mut Sink<'a>) -> io::Result<()> {
+        let mut thousands: Option<Thousands> = None;
+        while let Some((number, piece)) = self.next_piece() {
+            let len = match &piece {
+                Piece::Lines(numbers) => {
+                    let mut text = Vec::new();
+                    lines::append(numbers.clone(), &mut text);
+                    self.put(sink, &text)?;
+                    text.len()
+                }
+                Piece::Thousands(heads) => {
+                    let width = width(heads.start);
+                    let thousands = match &mut thousands {
+                        Some(thousands) if thousands.width() == width => thousands,
+                        other => other.insert(Thousands::new(width, self.vectors)),
+                    };
+                    match sink {
+                        Sink::Sound(writer) => {
+                            let block = writer.block(thousands.bytes(heads) + SLACK);
+                            thousands.fill(heads.clone(), block)
+                        }
+                        Sink::Recycled(ring) => {
+                            ring.make(self.out, self.sent().1, heads, thousands)?
+                        }
+                    }
+                }
+            };
+            if !self.turn.wait(number) {
+                return Ok(());
+            }
+            self.send(sink, len)?;
+            self.lines.fetch_add(piece.lines(), Ordering::AcqRel);
+            self.bytes.fetch_add(len as u64, Ordering::AcqRel);
+            self.turn.pass(number);
+        }
+        Ok(())
+    }
+
+    fn put(&self, sink: &mut Sink<'a>, text: &[u8]) -> io::Result<()> {
+        match sink {
+            Sink::Sound(writer) => writer.block(text.len()).copy_from_slice(text),
+            Sink::Recycled(ring) => ring.put(self.out, self.sent().1, text)?,
+        }
+        Ok(())
+    }
+
+    fn send(&self, sink: &mut Sink<'a>, len: usize) -> io::Result<()> {
+        let writer = match sink {
+            Sink::Sound(writer) => writer,
+            Sink::Recycled(ring) => return ring.send(self.out, len, self.sent().1),
+        };
+        let mut waiter = Waiter::new(Wait::Adaptive, End::Write);
+        let mut left = len;
+        while left > 0 {
+            match writer.commit(left) {
+                Ok(n) => left -= n,
+                // The output was made non-blocking by somebody who shares it.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    waiter.after_would_block(self.out)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When dropped, after an error or in a panic, sends home all who would wait for this thread's turn to pass.
+struct EndForAll<'a>(&'a Turn);
+
+impl Drop for EndForAll<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
