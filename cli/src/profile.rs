@@ -62,7 +62,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
-    let (sampling, warning) = sample::permitted(args.frequency)?;
+    let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -70,6 +70,7 @@ pub fn profile(
             frequency_hz: options.sampling.frequency_hz,
             event: options.sampling.event.to_string(),
             kernel: options.sampling.kernel,
+            cpu_wide: options.sampling.cpu_wide,
         },
         machine,
         rungs: Vec::new(),
@@ -128,7 +129,7 @@ fn profile_one(options: &Options, rung: &Rung, symbols: &mut Symbols) -> Result<
     let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
     let (travel_before, ticks_before) = (travel(), ticks());
     let (finished, (recorder, maps)) = pair::run_observed(&trial, |processes| {
-        let recorder = Recorder::start(processes, options.sampling)?;
+        let recorder = Recorder::start(processes, [cpus.0, cpus.1], options.sampling)?;
         Ok((recorder, processes.map(Maps::of)))
     })?;
     let recordings = recorder.stop()?;

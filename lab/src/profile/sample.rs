@@ -37,30 +37,48 @@ pub struct Sampling {
     pub frequency_hz: u64,
     /// Whether the kernel's part is sampled, too.
     pub kernel: bool,
+    /// Whether CPUs are sampled, and what is not of the two processes is left out. Otherwise the kernel starts and stops
+    /// the clock at each context switch: in a guest some µs each, which a pair that sleeps and wakes all the time pays
+    /// with a sixth of its rate, and one that shares a CPU with two thirds.
+    pub cpu_wide: bool,
 }
 
-/// What this process may sample, the best first. A warning says what is missing and how to permit it.
+/// What this process may sample on this CPU, the best first. A warning says what is missing and how to permit it.
 ///
 /// # Errors
 /// Nothing may be sampled; the message has the command that permits it.
-pub fn permitted(frequency_hz: u64) -> Result<(Sampling, Option<String>)> {
-    let try_one = |event, kernel| {
+pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<String>)> {
+    let try_one = |event, kernel, cpu_wide| {
         let sampling = Sampling {
             event,
             frequency_hz,
             kernel,
+            cpu_wide,
         };
-        builder(sampling).observe_self().build().map(|_| sampling)
+        let mut builder = builder(sampling);
+        if cpu_wide {
+            builder.any_pid().one_cpu(cpu);
+        } else {
+            builder.observe_self();
+        }
+        builder.build().map(|_| sampling)
+    };
+    let with_kernel = || {
+        [
+            (true, Event::Cycles),
+            (true, Event::CpuClock),
+            (false, Event::Cycles),
+            (false, Event::CpuClock),
+        ]
+        .into_iter()
+        .find_map(|(cpu_wide, event)| try_one(event, true, cpu_wide).ok())
     };
     let symbols_hidden = super::symbols::kernel_symbols_hidden();
-    if !symbols_hidden
-        && let Ok(sampling) =
-            try_one(Event::Cycles, true).or_else(|_| try_one(Event::CpuClock, true))
-    {
+    if !symbols_hidden && let Some(sampling) = with_kernel() {
         return Ok((sampling, None));
     }
     // The clock counts in ns, so that what it does not see is known, too.
-    match try_one(Event::CpuClock, false) {
+    match try_one(Event::CpuClock, false, false) {
         Ok(sampling) => {
             let why = if symbols_hidden {
                 "the kernel hides its addresses: `sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1` as root shows them"
@@ -98,6 +116,7 @@ fn builder(sampling: Sampling) -> Builder<'static> {
     };
     builder
         .sample_frequency(sampling.frequency_hz.min(max_rate()))
+        .sample(SampleFlag::TID)
         .sample(SampleFlag::TIME)
         .sample(SampleFlag::PERIOD)
         .sample(SampleFlag::CALLCHAIN)
@@ -115,11 +134,12 @@ fn max_rate() -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Context switches of one process; the kernel is not looked into.
+/// Context switches; the kernel is not looked into.
 fn switches() -> Builder<'static> {
     let mut builder = Builder::new(Software::DUMMY);
     builder
         .context_switch(true)
+        .sample(SampleFlag::TID)
         .sample(SampleFlag::TIME)
         .sample_id_all(true)
         .clockid(Clock::MONOTONIC);
@@ -172,13 +192,13 @@ pub struct Recorder {
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Recorder {
-    /// Starts recording two processes that have one thread each.
+    /// Starts recording two processes that have one thread each, on a CPU each.
     ///
     /// # Errors
     /// The kernel refuses to sample them.
-    pub fn start(processes: [u32; 2], sampling: Sampling) -> Result<Self> {
-        let open = |pid| Process::open(pid, sampling).map_err(refused);
-        let mut both = [open(processes[0])?, open(processes[1])?];
+    pub fn start(processes: [u32; 2], cpus: [usize; 2], sampling: Sampling) -> Result<Self> {
+        let open = |i: usize| Process::open(processes[i], cpus[i], sampling).map_err(refused);
+        let mut both = [open(0)?, open(1)?];
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let record = move || {
@@ -216,6 +236,7 @@ impl Recorder {
 
 /// The events of one process.
 struct Process {
+    pid: u32,
     samples: Sampler,
     switches: Sampler,
 }
@@ -223,23 +244,29 @@ struct Process {
 /// Bytes for samples and for switches; without privilege `perf_event_mlock_kb` (516 KiB per CPU) limits all of them
 /// together, so less is tried next.
 const SIZES: [(usize, usize); 3] = [
-    (1 << 20, 512 << 10),
+    (2 << 20, 4 << 20),
     (128 << 10, 64 << 10),
     (32 << 10, 16 << 10),
 ];
 
 impl Process {
-    fn open(pid: u32, sampling: Sampling) -> io::Result<Self> {
-        let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    fn open(pid: u32, cpu: usize, sampling: Sampling) -> io::Result<Self> {
+        let of = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+        let sampler = |mut builder: Builder<'static>, bytes| {
+            if sampling.cpu_wide {
+                builder.any_pid().one_cpu(cpu);
+            } else {
+                builder.observe_pid(of);
+            }
+            builder.build()?.sampled(bytes)
+        };
         let mut error = io::ErrorKind::Unsupported.into();
         for (for_samples, for_switches) in SIZES {
             let map = || -> io::Result<Self> {
                 let mut process = Self {
-                    samples: builder(sampling)
-                        .observe_pid(pid)
-                        .build()?
-                        .sampled(for_samples)?,
-                    switches: switches().observe_pid(pid).build()?.sampled(for_switches)?,
+                    pid,
+                    samples: sampler(builder(sampling), for_samples)?,
+                    switches: sampler(switches(), for_switches)?,
                 };
                 process.samples.enable()?;
                 process.switches.enable()?;
@@ -257,6 +284,9 @@ impl Process {
         while let Some(record) = self.samples.next_record() {
             match record.parse_record() {
                 Ok(perf_event::data::Record::Sample(sample)) => {
+                    if sample.pid() != Some(self.pid) {
+                        continue; // something else ran on its CPU
+                    }
                     let (kernel, user) = chains(sample.callchain().unwrap_or(&[]));
                     recording.samples.push(Sample {
                         time_ns: sample.time().unwrap_or(0),
@@ -271,16 +301,21 @@ impl Process {
         }
         while let Some(record) = self.switches.next_record() {
             match record.ty() {
-                PERF_RECORD_SWITCH => {
-                    // Nothing but the time that `sample_id_all` adds.
+                PERF_RECORD_SWITCH | PERF_RECORD_SWITCH_CPU_WIDE => {
+                    // Both end with what `sample_id_all` adds: who it is (u32 each for process and thread), and when.
                     let data = record.to_vec();
-                    let Some(time) = data.last_chunk() else {
+                    let Some((rest, time)) = data.split_last_chunk() else {
                         continue;
                     };
-                    recording.switches.push(Switch {
-                        time_ns: u64::from_ne_bytes(*time),
-                        out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
-                    });
+                    let Some((_, who)) = rest.split_last_chunk::<8>() else {
+                        continue;
+                    };
+                    if who[..4] == self.pid.to_ne_bytes() {
+                        recording.switches.push(Switch {
+                            time_ns: u64::from_ne_bytes(*time),
+                            out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
+                        });
+                    }
                 }
                 _ => {
                     if let Ok(perf_event::data::Record::Lost(lost)) = record.parse_record() {
@@ -294,6 +329,7 @@ impl Process {
 
 /// `perf_event_open(2)`.
 const PERF_RECORD_SWITCH: u32 = 14;
+const PERF_RECORD_SWITCH_CPU_WIDE: u32 = 15;
 const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
 /// Numbers above this mark what follows in a call chain.
 const PERF_CONTEXT_MAX: u64 = -4095i64 as u64;
@@ -383,7 +419,7 @@ mod tests {
 
     #[test]
     fn own_process_can_be_recorded_or_says_why_not() {
-        match permitted(999) {
+        match permitted(999, 0) {
             Ok((sampling, warning)) => assert_eq!(sampling.kernel, warning.is_none()),
             Err(e) => assert!(
                 e.to_string().starts_with("this process may not sample"),
