@@ -4,6 +4,7 @@ mod args;
 mod bandwidth;
 mod compare;
 mod doctor;
+mod cat;
 mod failure;
 mod find;
 mod fizzbuzz;
@@ -14,6 +15,7 @@ mod measuring;
 mod pair_output;
 mod picture;
 mod profile;
+mod quote;
 mod read;
 mod report;
 mod ring;
@@ -22,7 +24,11 @@ mod sweep;
 mod table;
 mod view;
 mod walk;
+mod stand_in;
+mod table;
+mod tee;
 mod write;
+mod yes;
 
 use std::process::ExitCode;
 
@@ -51,6 +57,9 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::View(args) => return view::run(args),
         Command::Fizzbuzz(args) => fizzbuzz::run(args),
+        Command::Cat(args) => cat::run(args),
+        Command::Tee(args) => tee::run(args),
+        Command::Yes(args) => yes::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };
