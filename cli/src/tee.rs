@@ -147,9 +147,22 @@ impl Tee {
             .chain(files.iter().map(|(name, file)| (*name, file.as_fd())))
             .collect();
         if start::was_closed(0) {
-            return self.input_failed(&rustix::io::Errno::BADF.into());
+            let closed = rustix::io::Errno::BADF.into();
+            self.input_failed(&closed)?;
+            if !self.voice.is_own() {
+                self.voice.complain("standard input", &closed, "");
+            }
+            return Ok(());
         }
         let input = rustix::stdio::stdin();
+        if outputs.is_empty() {
+            // Only a closed standard output, which fails as soon as there is something to write.
+            return match fullbore::sys::read(input, &mut [0]) {
+                Ok(0) => Ok(()),
+                Ok(_) => self.output_failed(standard.0, &rustix::io::Errno::BADF.into()),
+                Err(e) => self.input_failed(&e),
+            };
+        }
         let mut fanout = Fanout::new(input, outputs.iter().map(|(_, fd)| *fd));
         let mut bytes = 0;
         let done = loop {
