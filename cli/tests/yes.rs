@@ -79,8 +79,14 @@ fn line_of_a_mebibyte_arrives_unbroken() {
 
 #[test]
 fn full_device_is_a_failure_with_advice() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     let run = start(fullbore("yes"), Stdio::null(), full).finish();
     run.complains(&[1]);
-    assert!(run.err.contains("standard output: No space left on device"), "{run}");
+    assert!(
+        run.err.contains("standard output: No space left on device"),
+        "{run}"
+    );
 }
