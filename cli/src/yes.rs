@@ -47,8 +47,14 @@ pub fn run(args: &YesArgs) -> Outcome {
     voice.check_output(name)?;
     let line = line_of(&args.words);
     let mut constant = Constant::new(&line);
-    let result = by_hand(&line, rustix::stdio::stdout())
-        .and_then(|()| constant.write_all(rustix::stdio::stdout(), u64::MAX));
+    let out = rustix::stdio::stdout();
+    let result = by_hand(&line, out).and_then(|()| {
+        // This reader wants more. What the pipe holds is references to the same few pages, however much it is.
+        if fullbore::sys::is_pipe(out) {
+            let _ = fullbore::capacity::largest(out); // what is refused is not needed
+        }
+        constant.write_all(out, u64::MAX)
+    });
     if args.explain {
         complain(&format!("yes: {}", constant.path()));
     }

@@ -154,7 +154,7 @@ fn explanation_names_path_and_reason_for_each_file() {
         "{run}"
     );
     assert!(
-        lines[1].contains("large") && lines[1].ends_with(" by splice"),
+        lines[1].contains("large") && lines[1].ends_with(" by splice through a private pipe"),
         "{run}"
     );
     assert!(
@@ -162,7 +162,7 @@ fn explanation_names_path_and_reason_for_each_file() {
         "{run}"
     );
     assert!(
-        lines[3].contains("by read and write, splice refused: "),
+        lines[3].contains("by read and write, splice through a private pipe refused: "),
         "{run}"
     );
 }

@@ -142,10 +142,13 @@ impl<'fd> Pump<'fd> {
             }
         }
         let state = match (kind(from), kind(to)) {
-            (FileType::Fifo, _) | (_, FileType::Fifo) => State::Splice,
+            (FileType::Fifo, _) => State::Splice,
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
-            _ => match Relay::new() {
+            // Also where the output is a pipe: pages are looked up, or received, outside its mutex, so that its reader need
+            // not wait for that. To move whole slots on then takes the mutex but for a moment.
+            (_, output) => match Relay::new() {
                 Ok(relay) => State::Relay(relay),
+                Err(_) if output == FileType::Fifo => State::Splice,
                 Err(_) => State::Copy(Held::new(BUFFER)),
             },
         };

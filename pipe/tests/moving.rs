@@ -136,7 +136,7 @@ fn copy_says_which_route_it_took() {
     let data = bytes(100_000);
     for (from, to, route) in [
         ("pipe", "pipe", Route::Splice),
-        ("file", "pipe", Route::Splice),
+        ("file", "pipe", Route::Relay),
         ("pipe", "file", Route::Splice),
         ("socket", "socket", Route::Relay),
         ("file", "socket", Route::Relay),
