@@ -46,15 +46,14 @@ fn quoted_in(name: &[u8], utf8: bool) -> String {
     let mut in_escape = false;
     for piece in pieces {
         match piece {
-            Piece::Char('\'') => {
-                out.push_str(if in_escape { "'\\''" } else { "'\\''" });
-                in_escape = false;
-            }
             Piece::Char(c) => {
                 if std::mem::take(&mut in_escape) {
                     out.push_str("''");
                 }
-                out.push(c);
+                match c {
+                    '\'' => out.push_str("'\\''"),
+                    c => out.push(c),
+                }
             }
             Piece::Byte(b) => {
                 if !std::mem::replace(&mut in_escape, true) {

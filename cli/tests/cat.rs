@@ -31,6 +31,7 @@ fn link_does_what_the_original_does() {
             "printf 'a\\r' > g; printf '\\nb\\r' > h; cat -E g h; cat -E g; cat -nE g h f",
             "cat missing f; echo $?",
             "cat f missing 'with space' \"it's\" $'new\\nline' $'\\377' ''; echo $?",
+            "cat $'\\n\\'x' $'\\'\\'$' 'a\\b' '~x' 'x~' '#a' 'a#b' '{' '{}' 'a=b' '=a' '!x' $'tab\\tü\\302' '$x' \"it's a\"",
             "cat d; cat -n d; echo $?",
             "cat f >> f; echo $?; cat < f >> f; cat f - < f > g; cat g",
             "cat f > g; cat f g >> g; cat g",
