@@ -26,7 +26,7 @@ fn quoted_in(name: &[u8], utf8: bool) -> String {
     let is_plain = |(i, p): (usize, &Piece)| match *p {
         Piece::Char('~' | '#') => i > 0,
         Piece::Char('{' | '}') => name.len() > 1,
-        Piece::Char(c) => !" !\"$&'()*;<=>[\\^`|?".contains(c) || (c == '=' && i > 0),
+        Piece::Char(c) => !" !\"$&'()*;<=>[\\^`|?".contains(c),
         Piece::Byte(_) => false,
     };
     let text = || pieces.iter().filter_map(Piece::char).collect::<String>();
@@ -46,14 +46,15 @@ fn quoted_in(name: &[u8], utf8: bool) -> String {
     let mut in_escape = false;
     for piece in pieces {
         match piece {
+            Piece::Char('\'') => {
+                in_escape = false;
+                out.push_str("'\\''");
+            }
             Piece::Char(c) => {
                 if std::mem::take(&mut in_escape) {
                     out.push_str("''");
                 }
-                match c {
-                    '\'' => out.push_str("'\\''"),
-                    c => out.push(c),
-                }
+                out.push(c);
             }
             Piece::Byte(b) => {
                 if !std::mem::replace(&mut in_escape, true) {
@@ -131,6 +132,9 @@ mod tests {
             (b"\xff", "''$'\\377'"),
             (b"a$b\"c", "'a$b\"c'"),
             (b"", "''"),
+            (b"\n'x", "''$'\\n'\\''x'"),
+            (b"a=b", "'a=b'"),
+            (b"a#b~", "a#b~"),
             ("ä".as_bytes(), "ä"),
         ] {
             assert_eq!(quoted_in(name, true), expected);

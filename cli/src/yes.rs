@@ -48,15 +48,18 @@ pub fn run(args: &YesArgs) -> Outcome {
     let line = line_of(&args.words);
     let mut constant = Constant::new(&line);
     let out = rustix::stdio::stdout();
+    let mut way = "write, the reader wanted less than 1MiB".to_owned();
     let result = by_hand(&line, out).and_then(|()| {
         // This reader wants more. What the pipe holds is references to the same few pages, however much it is.
         if fullbore::sys::is_pipe(out) {
             let _ = fullbore::capacity::largest(out); // what is refused is not needed
         }
-        constant.write_all(out, u64::MAX)
+        let result = constant.write_all(out, u64::MAX);
+        way = constant.path();
+        result
     });
     if args.explain {
-        complain(&format!("yes: {}", constant.path()));
+        complain(&format!("yes: {way}"));
     }
     result.or_else(|e| voice.output_failed(name, &e))
 }

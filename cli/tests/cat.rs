@@ -57,12 +57,11 @@ fn link_does_what_the_original_does() {
     );
 }
 
-/// Every byte through every mix of kinds. 256 MiB goes from pipe to pipe; other mixes get less, and all of them together
-/// as much again.
+/// Every byte through every mix of kinds: 256 MiB from pipe to pipe, and more than half as much again by the other ways.
 #[test]
 fn contents_arrive_through_any_mix_of_kinds() {
     let all = data(256 * MIB);
-    let part = std::sync::Arc::new(all[..20 * MIB + 1].to_vec());
+    let part = std::sync::Arc::new(all[..10 * MIB + 1].to_vec());
     for from in KINDS {
         for to in KINDS {
             let data = if (from, to) == ("pipe", "pipe") {

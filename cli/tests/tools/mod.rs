@@ -12,15 +12,21 @@ use std::thread::{self, JoinHandle};
 
 use crate::support::{BINARY, Links};
 
-/// Seeded data in which every 8 bytes differ from all others.
+/// Seeded data of an odd period, in which every page also says where it belongs.
 pub fn data(len: usize) -> Arc<Vec<u8>> {
     let mut state = 0x0123_4567_89AB_CDEF_u64;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
+    let mut bytes = Vec::with_capacity(len.max(1 << 20));
+    while bytes.len() < len.min(1_000_003) {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-        bytes.extend(state.to_le_bytes());
+        bytes.extend(state.to_be_bytes());
+    }
+    while bytes.len() < len {
+        bytes.extend_from_within(..bytes.len().min(len - bytes.len()));
     }
     bytes.truncate(len);
+    for (i, page) in bytes.chunks_exact_mut(4096).enumerate() {
+        page[..8].copy_from_slice(&i.to_le_bytes());
+    }
     Arc::new(bytes)
 }
 
