@@ -45,12 +45,12 @@ impl Voice {
 
     /// Says what failed and why; what to do is said in our own voice only.
     pub fn complain(self, what: &str, error: &io::Error, what_to_do: &str) {
-        let e = Error::system(what, io::Error::from(error.kind()), "");
         let error = match error.raw_os_error() {
-            Some(errno) => Error::system(what, io::Error::from_raw_os_error(errno), ""),
-            None => e,
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => error.kind().into(),
         };
-        self.say(&error.to_string(), what_to_do);
+        let message = Error::system(what, error, "").to_string();
+        self.say(&message, what_to_do);
     }
 
     /// Says what is wrong in words of ours.

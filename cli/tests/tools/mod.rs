@@ -71,7 +71,7 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
     (ours, listener.accept().expect("a connection").0)
 }
 
-/// Something to write to; the thread, or the file at the end, has what arrived. `true` where it is `expected`.
+/// Something to write to, and a thread that compares what arrives with what is expected.
 pub fn target(kind: &str, expected: &Arc<Vec<u8>>) -> (OwnedFd, JoinHandle<Result<(), String>>) {
     let compare = |from: Box<dyn Read + Send>| {
         let expected = expected.clone();
@@ -94,7 +94,7 @@ pub fn target(kind: &str, expected: &Arc<Vec<u8>>) -> (OwnedFd, JoinHandle<Resul
     }
 }
 
-/// Compares piece by piece, so that the last wrong byte is named and little memory is used.
+/// Compares piece by piece, so that the first wrong bytes are named and little memory is used.
 pub fn same(mut from: impl Read, expected: &[u8]) -> Result<(), String> {
     let mut buffer = vec![0; 256 << 10];
     let mut at = 0;
@@ -109,7 +109,7 @@ pub fn same(mut from: impl Read, expected: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A file to write to, and what to compare it with.
+/// Asserts what a file holds.
 pub fn check_file(path: &Path, expected: &[u8]) {
     let file = File::open(path).expect("the file");
     same(file, expected).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
