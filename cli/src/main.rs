@@ -2,9 +2,9 @@
 
 mod args;
 mod bandwidth;
+mod cat;
 mod compare;
 mod doctor;
-mod cat;
 mod failure;
 mod find;
 mod fizzbuzz;
@@ -20,13 +20,12 @@ mod read;
 mod report;
 mod ring;
 mod saved;
+mod stand_in;
 mod sweep;
 mod table;
+mod tee;
 mod view;
 mod walk;
-mod stand_in;
-mod table;
-mod tee;
 mod write;
 mod yes;
 

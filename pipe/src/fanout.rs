@@ -17,8 +17,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::capacity;
-use crate::pump::{Route, is_refusal};
-use crate::sys::{self, End, SpliceFlags};
+use crate::pump::{Route, flags, is_refusal};
+use crate::sys::{self, End};
 use crate::wait::{Wait, Waiter, events};
 use private::Private;
 
@@ -184,16 +184,9 @@ impl<'fd> Fanout<'fd> {
                 self.go_by_hand("no private pipe".into());
                 break;
             };
-            // Once spinning was given up, a call that blocks is cheaper than one that finds nothing, and a poll.
-            let flags = if self.waits.sleeps_at_once() {
-                SpliceFlags::empty()
-            } else {
-                SpliceFlags::NONBLOCK
-            };
-            let since = std::time::Instant::now();
-            match slots.fill(self.from, most, flags) {
+            let fill = |may_sleep| slots.fill(self.from, most, flags(may_sleep));
+            match self.waits.call(fill) {
                 Ok(n) => {
-                    self.waits.slept_in_call(since.elapsed());
                     if n > 0 {
                         self.duplicate(last, n)?;
                     }
@@ -388,17 +381,12 @@ impl<'fd> Output<'fd> {
     fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
         if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
             if self.refusal.is_none() {
-                let blocking = alone && self.waits.sleeps_at_once();
-                let flags = if blocking {
-                    SpliceFlags::empty()
+                let mut deliver = |may_sleep| slots.deliver(self.to, flags(may_sleep));
+                let moved = if alone {
+                    self.waits.call(deliver)
                 } else {
-                    SpliceFlags::NONBLOCK
+                    deliver(false)
                 };
-                let since = std::time::Instant::now();
-                let moved = slots.deliver(self.to, flags);
-                if blocking {
-                    self.waits.slept_in_call(since.elapsed());
-                }
                 match moved {
                     // Nothing has moved, so that another way loses nothing.
                     Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),

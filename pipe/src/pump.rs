@@ -6,7 +6,6 @@ mod tests;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 
 use rustix::fs::FileType;
 
@@ -363,13 +362,16 @@ fn timed(
     waiter: &mut Waiter,
     splice: impl FnOnce(SpliceFlags) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    if !waiter.sleeps_at_once() {
-        return splice(SpliceFlags::NONBLOCK);
+    waiter.call(|may_sleep| splice(flags(may_sleep)))
+}
+
+/// Of a splice that may sleep, or may not.
+pub(crate) fn flags(may_sleep: bool) -> SpliceFlags {
+    if may_sleep {
+        SpliceFlags::empty()
+    } else {
+        SpliceFlags::NONBLOCK
     }
-    let since = Instant::now();
-    let moved = splice(SpliceFlags::empty());
-    waiter.slept_in_call(since.elapsed());
-    moved
 }
 
 /// An error that says "not this way" rather than "not at all".
