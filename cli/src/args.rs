@@ -53,6 +53,9 @@ pub enum Command {
     #[command(alias = "pv")]
     View(Box<crate::view::ViewArgs>),
     Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
+    Cat(crate::cat::CatArgs),
+    Tee(crate::tee::TeeArgs),
+    Yes(crate::yes::YesArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,
@@ -335,15 +338,17 @@ pub fn two_cpus(text: &str) -> std::result::Result<(usize, usize), &'static str>
 }
 
 /// Names under which the binary is a command of its own.
-const LINKS: [&str; 4] = ["write", "read", "pv", "fizzbuzz"];
+const LINKS: [&str; 7] = ["write", "read", "pv", "cat", "tee", "yes", "fizzbuzz"];
+
+/// The name of the link through which the binary was called, if it is one of a command.
+pub fn link_of(name: &OsStr) -> Option<&'static str> {
+    let name = Path::new(name).file_name()?.to_str()?;
+    LINKS.into_iter().find(|link| *link == name)
+}
 
 /// Puts the command in where a link's name or nothing at all stands for it.
 pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
-    let link = args
-        .first()
-        .and_then(|name| Path::new(name).file_name())
-        .and_then(OsStr::to_str)
-        .and_then(|name| LINKS.into_iter().find(|link| *link == name));
+    let link = args.first().and_then(|name| link_of(name));
     let is_for_ladder = |arg: &OsString| {
         let help = ["-h", "--help", "-V", "--version"];
         arg.to_str()

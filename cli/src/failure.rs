@@ -14,6 +14,8 @@ pub enum Failure {
     Work(Error),
     /// Something became slower than it may: 3.
     Slower(Error),
+    /// The work failed, and every reason has been given already: 1.
+    Told,
     /// Interrupted by Ctrl-C: 130.
     Interrupted,
 }
@@ -43,6 +45,7 @@ impl Failure {
                 complain(&e);
                 ExitCode::from(3)
             }
+            Self::Told => ExitCode::from(1),
             Self::Interrupted => ExitCode::from(130),
         }
     }
@@ -77,6 +80,9 @@ pub fn explain_parsing(error: &clap::Error) -> ExitCode {
         // The reader of the help may have gone away: `fullbore --help | head -1`.
         let _ = error.print();
         return ExitCode::SUCCESS;
+    }
+    if let Some(code) = crate::stand_in::explain_parsing(error) {
+        return code;
     }
     let text = error.render().to_string();
     let message = one_line(&text);

@@ -2,6 +2,7 @@
 
 mod args;
 mod bandwidth;
+mod cat;
 mod compare;
 mod doctor;
 mod failure;
@@ -14,15 +15,19 @@ mod measuring;
 mod pair_output;
 mod picture;
 mod profile;
+mod quote;
 mod read;
 mod report;
 mod ring;
 mod saved;
+mod stand_in;
 mod sweep;
 mod table;
+mod tee;
 mod view;
 mod walk;
 mod write;
+mod yes;
 
 use std::process::ExitCode;
 
@@ -51,6 +56,9 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::View(args) => return view::run(args),
         Command::Fizzbuzz(args) => fizzbuzz::run(args),
+        Command::Cat(args) => cat::run(args),
+        Command::Tee(args) => tee::run(args),
+        Command::Yes(args) => yes::run(args),
         Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
         Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
     };

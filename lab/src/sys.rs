@@ -3,6 +3,7 @@
 
 pub(crate) mod gup;
 pub(crate) mod mapping;
+pub mod start;
 
 use std::io;
 use std::mem::MaybeUninit;

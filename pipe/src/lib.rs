@@ -41,6 +41,7 @@
 //! | read, or skip, data from a pipe | [`PipeReader`] |
 //! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |
 //! | see what is moved (count lines, say) without writing it by hand | [`Inspect`](inspect::Inspect) |
+//! | give everything to many descriptors | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) |
 //!
 //! Every system call may be interrupted, short, refused, or not ready: that is dealt with here. `O_NONBLOCK` is never set
 //! on a descriptor that was handed to us, since others share it.
@@ -50,6 +51,7 @@
 
 pub mod capacity;
 pub mod error;
+pub mod fanout;
 pub mod inspect;
 pub mod pages;
 pub mod probe;
@@ -63,6 +65,7 @@ pub mod write;
 pub mod writer;
 
 pub use error::{Error, Result};
+pub use fanout::fanout;
 pub use pump::copy;
 pub use reader::PipeReader;
 pub use write::constant::Constant;

@@ -11,13 +11,13 @@ use rustix::fs::FileType;
 
 use crate::capacity;
 use crate::read::relay::Relay;
-use crate::sys::{self, End};
+use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
 
 /// How bytes go from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// `splice(2)`, one side being a pipe.
+    /// `splice(2)`, one side being a pipe; where no private pipe is to be had.
     Splice,
     /// `splice(2)` through a private pipe.
     Relay,
@@ -141,11 +141,14 @@ impl<'fd> Pump<'fd> {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
+        let has_pipe = kind(from) == FileType::Fifo || kind(to) == FileType::Fifo;
         let state = match (kind(from), kind(to)) {
-            (FileType::Fifo, _) | (_, FileType::Fifo) => State::Splice,
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
+            // Also where one side is a pipe: whole slots move through its mutex in a moment, so that whoever is at its other
+            // end need not wait while pages are looked up in a file, or copied into one, or while a third pipe is busy.
             _ => match Relay::new() {
                 Ok(relay) => State::Relay(relay),
+                Err(_) if has_pipe => State::Splice,
                 Err(_) => State::Copy(Held::new(BUFFER)),
             },
         };
@@ -271,10 +274,12 @@ impl<'fd> Pump<'fd> {
         let State::Relay(relay) = &mut self.state else {
             return Ok(0);
         };
-        let flags = Wait::Adaptive.splice_flags();
         self.blame = End::Read;
         while relay.held() == 0 {
-            match relay.fill(self.from, most, flags) {
+            let filled = timed(&mut self.waits_from, |flags| {
+                relay.fill(self.from, most, flags)
+            });
+            match filled {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -289,7 +294,10 @@ impl<'fd> Pump<'fd> {
         }
         self.blame = End::Write;
         loop {
-            match relay.deliver(self.to, most, flags) {
+            let delivered = timed(&mut self.waits_to, |flags| {
+                relay.deliver(self.to, most, flags)
+            });
+            match delivered {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -345,6 +353,24 @@ impl<'fd> Pump<'fd> {
                 Err(e) => return Err(e),
             }
         }
+    }
+}
+
+/// Calls splice so that it blocks once spinning was given up: then that is cheaper than a call that finds nothing, a
+/// `poll(2)`, and another call.
+fn timed(
+    waiter: &mut Waiter,
+    splice: impl FnOnce(SpliceFlags) -> io::Result<usize>,
+) -> io::Result<usize> {
+    waiter.call(|may_sleep| splice(flags(may_sleep)))
+}
+
+/// Of a splice that may sleep, or may not.
+pub(crate) fn flags(may_sleep: bool) -> SpliceFlags {
+    if may_sleep {
+        SpliceFlags::empty()
+    } else {
+        SpliceFlags::NONBLOCK
     }
 }
 

@@ -99,6 +99,24 @@ pub fn poll(fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::
     })
 }
 
+/// Waits until at least one of these descriptors is ready. Hang-up and error count as ready.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub fn poll_any<'fd>(
+    fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
+    events: PollFlags,
+) -> io::Result<()> {
+    let mut fds: Vec<_> = fds
+        .into_iter()
+        .map(|fd| PollFd::from_borrowed_fd(fd, events))
+        .collect();
+    retry(|| {
+        allow(Call::Poll, 0)?;
+        rustix::event::poll(&mut fds, None).map(drop)
+    })
+}
+
 /// Whether nobody holds the read end of a pipe any more, as seen from its write end.
 ///
 /// # Errors

@@ -1,0 +1,133 @@
+//! A tool called through a link named `cat`, `tee` or `yes` stands in for the program of that name: its messages, its exit
+//! codes, its death by SIGPIPE. Called by its own name it speaks like the rest of `fullbore`.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use fullbore::Error;
+use fullbore_lab::sys::start;
+
+use crate::args::link_of;
+use crate::failure::{Failure, Outcome, complain};
+use crate::quote::quoted;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// `fullbore`.
+    Own,
+    /// The program that a link is named after.
+    StandIn(&'static str),
+}
+
+impl Voice {
+    /// The one in which this process was addressed.
+    pub fn of_process() -> Self {
+        let name = std::env::args_os().next();
+        match name.and_then(|name| link_of(&name)) {
+            Some(link @ ("cat" | "tee" | "yes")) => Self::StandIn(link),
+            _ => Self::Own,
+        }
+    }
+
+    pub fn is_own(self) -> bool {
+        self == Self::Own
+    }
+
+    /// A stand-in dies by SIGPIPE, as whoever called it expects.
+    pub fn take_signals(self) {
+        if !self.is_own() {
+            start::let_sigpipe_kill();
+        }
+    }
+
+    /// Says what failed and why; what to do is said in our own voice only.
+    pub fn complain(self, what: &str, error: &io::Error, what_to_do: &str) {
+        let error = match error.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => error.kind().into(),
+        };
+        let message = Error::system(what, error, "").to_string();
+        self.say(&message, what_to_do);
+    }
+
+    /// Says what is wrong in words of ours.
+    pub fn say(self, message: &str, what_to_do: &str) {
+        match self {
+            Self::Own if what_to_do.is_empty() => complain(message),
+            Self::Own => complain(&format!("{message}; {what_to_do}")),
+            Self::StandIn(name) => {
+                let _ = writeln!(io::stderr(), "{name}: {message}");
+            }
+        }
+    }
+
+    /// Says that a file failed.
+    pub fn complain_of_file(self, name: &OsStr, error: &io::Error) {
+        let what_to_do = match error.kind() {
+            io::ErrorKind::NotFound => "check the name",
+            io::ErrorKind::PermissionDenied => "ask its owner, or another user",
+            io::ErrorKind::IsADirectory => "name a file in it",
+            io::ErrorKind::StorageFull => "free some space",
+            _ => "the other files are not concerned",
+        };
+        self.complain(&quoted(name), error, what_to_do);
+    }
+
+    /// What an error of standard output means: nothing, where its reader has seen what it wanted.
+    pub fn output_failed(self, what: &str, error: &io::Error) -> Outcome {
+        if self.is_own() && error.kind() == io::ErrorKind::BrokenPipe {
+            return Ok(());
+        }
+        self.complain(what, error, "send standard output somewhere else");
+        Err(Failure::Told)
+    }
+
+    /// Fails where standard output was closed when this process was started.
+    pub fn check_output(self, what: &str) -> Outcome {
+        if start::was_closed(1) {
+            let closed = rustix::io::Errno::BADF.into();
+            self.complain(what, &closed, "open standard output");
+            return Err(Failure::Told);
+        }
+        Ok(())
+    }
+}
+
+/// What a stand-in says of a wrong command line; `None` where the binary is no stand-in.
+pub fn explain_parsing(error: &clap::Error) -> Option<ExitCode> {
+    let Voice::StandIn(name) = Voice::of_process() else {
+        return None;
+    };
+    let voice = Voice::StandIn(name);
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let option = context(ContextKind::InvalidArg);
+    let message = match (error.kind(), option.strip_prefix("--")) {
+        (ErrorKind::UnknownArgument, Some(_)) => format!("unrecognized option '{option}'"),
+        (ErrorKind::UnknownArgument, None) => {
+            format!("invalid option -- '{}'", option.trim_start_matches('-'))
+        }
+        (ErrorKind::InvalidValue | ErrorKind::ValueValidation, _) => {
+            let option = option.split(['=', '[']).next().unwrap_or_default();
+            let value = context(ContextKind::InvalidValue);
+            format!("invalid argument ‘{value}’ for ‘{option}’")
+        }
+        (ErrorKind::TooManyValues, _) => {
+            let option = option.split(['=', ' ']).next().unwrap_or_default();
+            format!("option '{option}' doesn't allow an argument")
+        }
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.trim_start_matches("error: ").to_owned()
+        }
+    };
+    voice.say(&message, "");
+    let _ = writeln!(io::stderr(), "Try '{name} --help' for more information.");
+    Some(ExitCode::from(1))
+}

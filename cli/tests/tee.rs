@@ -1,0 +1,237 @@
+//! `fullbore tee`, and as a link named `tee`.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+#[allow(dead_code)]
+mod tools;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+use support::{BINARY, Links, command, fullbore, pipe, start};
+use tools::{KINDS, check_file, data, source, target};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn link_does_what_the_original_does() {
+    tools::same_as_the_original(
+        &["tee"],
+        &[
+            "tee a b < f; md5sum a b",
+            "tee a < f > b; tee -a a b < f; md5sum a b; tee --append a --app b < f > /dev/null; md5sum a b",
+            "head -c 3000000 /dev/zero | tee a | md5sum; md5sum a",
+            "head -c 3000000 /dev/zero | tee >(md5sum > s) /dev/null | md5sum; sleep 0.2; cat s",
+            "echo x | tee; echo $?; echo x | tee -; cat ./-",
+            "tee missing/a < f; echo $?; tee missing/a b < f; cat b",
+            "tee --output-error=exit missing/a b < f; echo $?; ls",
+            "echo a | tee > /dev/full; echo $?; echo a | tee b > /dev/full; cat b",
+            "echo a | tee /dev/full b; echo $?; cat b",
+            "echo a | tee --output-error=exit /dev/full b; echo $?",
+            "head -c 9000000 /dev/zero | tee /dev/full | wc -c",
+            "tee < d; echo $?; tee a < /proc/self/mem; echo $?",
+            "echo a | tee >&-; echo $?; tee < /dev/null >&-; echo $?; echo a | tee b >&-; cat b",
+            "tee <&-; echo $?",
+            "tee d < f; echo $?; tee 'a b'/c < /dev/null",
+            "head -c 9000000 /dev/zero | tee a | head -c 1 | wc -c; echo ${PIPESTATUS[*]:1}",
+            "head -c 9000000 /dev/zero | tee -p a | head -c 1 | wc -c; echo ${PIPESTATUS[*]}; wc -c a",
+            "head -c 9000000 /dev/zero | tee --output-error a | head -c 1 | wc -c; echo ${PIPESTATUS[*]}",
+            "head -c 9000000 /dev/zero | tee --output-error=warn a | head -c 1 | wc -c; echo ${PIPESTATUS[*]}; wc -c a",
+            "head -c 9000000 /dev/zero | tee --output-error=exit a | head -c 1 | wc -c; echo ${PIPESTATUS[*]:1}",
+            "head -c 9000000 /dev/zero | tee --output-error=exit-nopipe a | head -c 1 | wc -c; echo ${PIPESTATUS[*]}; wc -c a",
+            "(trap '' PIPE; head -c 9000000 /dev/zero | tee a; echo $? >&2) | head -c 1 | wc -c",
+            "tee --nonsense; echo $?; tee -z; echo $?",
+            ": | tee a; wc -c a; cat f | tee -i a | md5sum; (tee a; echo done) < f",
+        ],
+    );
+}
+
+#[test]
+fn contents_arrive_at_every_output_whatever_the_kinds() {
+    let all = data(256 * MIB);
+    let part = std::sync::Arc::new(all[..5 * MIB + 1].to_vec());
+    let place = tempfile::tempdir().unwrap();
+    for from in KINDS {
+        for to in KINDS {
+            let data = if (from, to) == ("pipe", "pipe") {
+                &all
+            } else {
+                &part
+            };
+            let paths = ["one", "two", "out"].map(|name| place.path().join(name));
+            std::fs::write(&paths[1], b"").unwrap();
+            let (side_pipe, at_side) = target("pipe", data);
+            let mut tee = fullbore("tee");
+            tee.arg(&paths[0]);
+            // A descriptor of ours that the child can open, though it does not inherit it.
+            let side = format!("/proc/{}/fd/{}", std::process::id(), side_pipe.as_raw_fd());
+            tee.arg(side);
+            let run = if to == "file" {
+                std::fs::write(&paths[2], b"").unwrap();
+                let output = File::options().append(true).open(&paths[2]).unwrap();
+                start(tee, source(from, data), output)
+            } else {
+                let (output, arrived) = target(to, data);
+                let run = start(tee, source(from, data), output);
+                let arrived = arrived.join().unwrap();
+                arrived.unwrap_or_else(|why| panic!("{from} to {to}: {why}"));
+                run
+            };
+            run.finish().quiet_success();
+            drop(side_pipe);
+            let at_side = at_side.join().unwrap();
+            at_side.unwrap_or_else(|why| panic!("{from} to {to}, side: {why}"));
+            check_file(&paths[0], data);
+            if to == "file" {
+                check_file(&paths[2], data);
+            }
+        }
+    }
+}
+
+/// A reader that wants more of one output before it takes anything from the other one gets it, up to what pipes hold.
+#[test]
+fn output_that_blocks_does_not_starve_the_other_one() {
+    let (from_us, mut to_tee) = pipe();
+    let (mut one, to_one) = pipe();
+    let (mut other, to_other) = pipe();
+    let mut tee = fullbore("tee");
+    tee.arg(format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        to_other.as_raw_fd()
+    ));
+    let run = start(tee, from_us, to_one);
+    let data = data(30 * MIB);
+    let sent = data.clone();
+    let feeding = std::thread::spawn(move || to_tee.write_all(&sent).is_ok());
+    let (mut at, mut got, mut got_other) = (0, vec![0; MIB], vec![0; MIB]);
+    while at < data.len() {
+        // 48 KiB ahead at one, then at the other.
+        let lead = (48 << 10).min(data.len() - at);
+        one.read_exact(&mut got[..lead]).unwrap();
+        assert!(got[..lead] == data[at..at + lead]);
+        other.read_exact(&mut got_other[..lead]).unwrap();
+        assert!(got_other[..lead] == data[at..at + lead]);
+        at += lead;
+    }
+    assert!(feeding.join().unwrap());
+    run.finish().quiet_success();
+}
+
+#[test]
+fn what_is_typed_comes_out_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("log");
+    let (from_us, mut to_tee) = pipe();
+    let (mut from_tee, to_us) = pipe();
+    let mut tee = fullbore("tee");
+    tee.arg(&path);
+    let run = start(tee, from_us, to_us);
+    let mut so_far = String::new();
+    for text in ["a\n", "part of ", "b\n"] {
+        to_tee.write_all(text.as_bytes()).unwrap();
+        so_far += text;
+        let mut got = [0; 64];
+        let n = from_tee.read(&mut got).unwrap();
+        assert_eq!(&got[..n], text.as_bytes());
+        support::until("the file", || {
+            std::fs::read_to_string(&path).unwrap() == so_far
+        });
+    }
+    drop(to_tee);
+    run.finish().quiet_success();
+}
+
+#[test]
+fn reader_that_goes_away_leaves_the_others_under_our_own_name() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("all");
+    let data = data(5 * MIB);
+    let mut tee = fullbore("tee");
+    tee.arg(&path);
+    let (read_end, write_end) = pipe();
+    drop(read_end);
+    start(tee, source("pipe", &data), write_end)
+        .finish()
+        .quiet_success();
+    check_file(&path, &data);
+}
+
+#[test]
+fn link_dies_by_sigpipe_unless_told_otherwise() {
+    use std::os::unix::process::ExitStatusExt;
+    let links = Links::new(&["tee"]);
+    for (line, signal) in [("", Some(13)), ("-p", None), ("--output-error", None)] {
+        let (read_end, write_end) = pipe();
+        drop(read_end);
+        let zero = File::open("/dev/zero").unwrap();
+        let run = start(command(links.path("tee"), line), zero, write_end).finish();
+        assert_eq!(run.status.signal(), signal, "{run}");
+        assert_eq!(run.err, "", "{run}");
+    }
+}
+
+#[test]
+fn interrupt_is_ignored_with_i() {
+    let (from_us, mut to_tee) = pipe();
+    let (mut from_tee, to_us) = pipe();
+    let run = start(fullbore("tee -i"), from_us, to_us);
+    let mut got = [0; 8];
+    to_tee.write_all(b"before").unwrap();
+    assert_eq!(from_tee.read(&mut got).unwrap(), 6);
+    run.interrupt();
+    to_tee.write_all(b"after").unwrap();
+    assert_eq!(from_tee.read(&mut got).unwrap(), 5);
+    drop(to_tee);
+    run.finish().quiet_success();
+}
+
+#[test]
+fn explanation_names_way_and_reason_for_each_output() {
+    let place = tempfile::tempdir().unwrap();
+    let mut tee = fullbore("tee --explain -a log");
+    tee.current_dir(place.path());
+    let run = start(tee, source("pipe", &data(300_000)), Stdio::null()).finish();
+    assert_eq!(run.status.code(), Some(0), "{run}");
+    let lines: Vec<_> = run.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{run}");
+    assert!(
+        lines[0].ends_with("by splice through a private pipe"),
+        "{run}"
+    );
+    assert!(
+        lines[1].contains("log: ") && lines[1].contains("by read and write, "),
+        "{run}"
+    );
+}
+
+#[test]
+fn failing_output_has_advice_under_our_own_name() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let run = start(fullbore("tee"), source("pipe", &data(10)), full).finish();
+    run.complains(&[1]);
+    assert!(run.err.contains("No space left on device"), "{run}");
+}
+
+#[test]
+fn pipes_that_are_refused_cost_nothing_but_speed() {
+    let data = data(6 * MIB);
+    let place = tempfile::tempdir().unwrap();
+    for limit in ["ulimit -n 4", "ulimit -n 5", "ulimit -n 7"] {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("{limit}; exec \"$0\" tee one"), BINARY]);
+        shell.current_dir(place.path());
+        let (output, arrived) = target("unix socket", &data);
+        let run = start(shell, source("pipe", &data), output).finish();
+        run.quiet_success();
+        arrived
+            .join()
+            .unwrap()
+            .unwrap_or_else(|why| panic!("{limit}: {why}"));
+        check_file(&place.path().join("one"), &data);
+    }
+}

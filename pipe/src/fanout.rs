@@ -1,0 +1,407 @@
+//! One descriptor to many: [`fanout`] gives every output all bytes of one input, and copies none where it can.
+//!
+//! Each output has a private pipe. A batch of slots moves from the input into the last one (`splice(2)`), is duplicated
+//! into the others (`tee(2)`, references only), and then each is moved on to its output. So
+//!
+//! - what was taken from the input is out of reach of others who read it, too: between `tee` and `splice` of a shared pipe
+//!   they could take slots, which would arrive in one output and not in another;
+//! - `tee`, which always begins at the head of its source, meets an *empty* pipe with as many slots as its source has, and
+//!   so takes all of the batch or shows that it is not to be had. It is never continued: that would send the head twice;
+//! - errors are either of the input or of one output.
+
+mod private;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::capacity;
+use crate::pump::{Route, flags, is_refusal};
+use crate::sys::{self, End};
+use crate::wait::{Wait, Waiter, events};
+use private::Private;
+
+/// Bytes per call at most; a round number that fits every kernel's limit.
+const PIECE: usize = 1 << 30;
+/// Bytes that are read at a time where everything is done by hand. Less than a pipe takes: an output that is full after
+/// all of a batch must not keep another one waiting for the first byte of it.
+const BUFFER: usize = 16 << 10;
+/// Bytes after which pipes are made larger: they count against what their user may have, and most inputs are short.
+const GROW_AFTER: u64 = 256 << 10;
+/// With more outputs than this, their private pipes stay as they come.
+const GROW_AT_MOST: usize = 4;
+
+/// An output that takes no more, and why.
+#[derive(Debug)]
+pub struct Failed {
+    /// Which one, counted from 0.
+    pub output: usize,
+    /// What the system reported.
+    pub error: io::Error,
+}
+
+/// What one [`Fanout::step`] has done.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Bytes that were taken from the input, and that every output has which did not fail. Zero is end of file, or that
+    /// every output has failed.
+    pub bytes: usize,
+    /// Outputs that failed in this step. They get nothing more.
+    pub failed: Vec<Failed>,
+}
+
+/// What [`fanout`] has done.
+#[derive(Debug, Default)]
+pub struct FannedOut {
+    /// Bytes that were taken from the input.
+    pub bytes: u64,
+    /// Outputs that failed; all others have every byte.
+    pub failed: Vec<Failed>,
+}
+
+/// Moves everything from one descriptor to many, until end of file or until every output has failed.
+///
+/// A slow output slows down all: none is ever further ahead than one batch (at most what a pipe holds) and what its own
+/// pipe takes. One that fails is left out from then on.
+///
+/// # Errors
+/// What the system calls report of the input. What was taken from it before is in every output that did not fail.
+///
+/// # Examples
+/// ```
+/// use std::os::fd::AsFd;
+/// let file = std::fs::File::open("/proc/self/status")?;
+/// let ((mut one, to_one), (mut other, to_other)) = (std::io::pipe()?, std::io::pipe()?);
+/// let done = fullbore::fanout(&file, &[to_one.as_fd(), to_other.as_fd()])?;
+/// assert!(done.failed.is_empty());
+/// drop((to_one, to_other));
+/// let text = std::io::read_to_string(&mut one)?;
+/// assert_eq!(text, std::io::read_to_string(&mut other)?);
+/// assert_eq!(text.len() as u64, done.bytes);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn fanout(from: impl AsFd, to: &[BorrowedFd<'_>]) -> io::Result<FannedOut> {
+    let mut fanout = Fanout::new(from.as_fd(), to.iter().copied());
+    let mut done = FannedOut::default();
+    loop {
+        let step = fanout.step(usize::MAX)?;
+        done.bytes += step.bytes as u64;
+        done.failed.extend(step.failed);
+        if step.bytes == 0 {
+            return Ok(done);
+        }
+    }
+}
+
+/// Moves bytes from one descriptor to many, step by step.
+#[derive(Debug)]
+pub struct Fanout<'fd> {
+    from: BorrowedFd<'fd>,
+    outputs: Vec<Output<'fd>>,
+    /// Why bytes are read and written, if they are.
+    by_hand: Option<String>,
+    /// What was moved so far, and whether pipes were made larger because of that.
+    moved: u64,
+    grown: bool,
+    waits: Waiter,
+}
+
+#[derive(Debug)]
+struct Output<'fd> {
+    to: BorrowedFd<'fd>,
+    failed: bool,
+    /// Its copy of the batch, in slots. Absent where everything is done by hand.
+    slots: Option<Private>,
+    /// Its copy of the batch, in memory, where it cannot be spliced to.
+    bytes: Vec<u8>,
+    /// How many of those were written.
+    written: usize,
+    /// Why it cannot be spliced to.
+    refusal: Option<String>,
+    waits: Waiter,
+}
+
+impl<'fd> Fanout<'fd> {
+    /// Connects one input with any number of outputs.
+    #[must_use]
+    pub fn new(from: BorrowedFd<'fd>, outputs: impl IntoIterator<Item = BorrowedFd<'fd>>) -> Self {
+        let outputs = outputs.into_iter().map(Output::new).collect();
+        let mut fanout = Self {
+            from,
+            outputs,
+            by_hand: None,
+            moved: 0,
+            grown: false,
+            waits: Waiter::new(Wait::Adaptive, End::Read),
+        };
+        if let Err(reason) = fanout.make_pipes() {
+            fanout.go_by_hand(reason);
+        }
+        fanout
+    }
+
+    /// How bytes reach an output, and why not in a better way.
+    #[must_use]
+    pub fn route(&self, output: usize) -> (Route, Option<&str>) {
+        let refusal = self.outputs.get(output).and_then(|o| o.refusal.as_deref());
+        match self.by_hand.as_deref().or(refusal) {
+            None => (Route::Relay, None),
+            reason => (Route::Copy, reason),
+        }
+    }
+
+    /// How many outputs did not fail yet.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.outputs.iter().filter(|o| !o.failed).count()
+    }
+
+    /// Takes some bytes from the input, at most `most` (and what fits into a pipe), and gives all of them to every output that has not failed.
+    ///
+    /// # Errors
+    /// What the system calls report of the input; nothing was taken from it then.
+    pub fn step(&mut self, most: usize) -> io::Result<Step> {
+        let mut step = Step::default();
+        let Some(last) = self.outputs.iter().rposition(|o| !o.failed) else {
+            return Ok(step);
+        };
+        step.bytes = self.take(last, most.min(PIECE))?;
+        if step.bytes > 0 {
+            self.deliver(&mut step.failed)?;
+            self.moved += step.bytes as u64;
+            if !self.grown && self.moved >= GROW_AFTER {
+                self.grow();
+            }
+        }
+        Ok(step)
+    }
+
+    /// Takes a batch and gives each output its copy; zero is end of file.
+    fn take(&mut self, last: usize, most: usize) -> io::Result<usize> {
+        while self.by_hand.is_none() {
+            let Some(slots) = &mut self.outputs[last].slots else {
+                self.go_by_hand("no private pipe".into());
+                break;
+            };
+            let fill = |may_sleep| slots.fill(self.from, most, flags(may_sleep));
+            match self.waits.call(fill) {
+                Ok(n) => {
+                    if n > 0 {
+                        self.duplicate(last, n)?;
+                    }
+                    return Ok(n);
+                }
+                // The private pipe is empty: it is the input that has nothing.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits.after_would_block(self.from)?;
+                }
+                Err(e) if is_refusal(&e) => self.go_by_hand(e.to_string()),
+                Err(e) => return Err(e),
+            }
+        }
+        self.read(most)
+    }
+
+    fn read(&mut self, most: usize) -> io::Result<usize> {
+        let mut buffer = [0; BUFFER];
+        let most = most.min(BUFFER);
+        let n = loop {
+            match sys::read(self.from, &mut buffer[..most]) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.waits.after_would_block(self.from)?;
+                }
+                other => break other?,
+            }
+        };
+        self.give(&buffer[..n]);
+        Ok(n)
+    }
+
+    fn give(&mut self, bytes: &[u8]) {
+        for output in self.outputs.iter_mut().filter(|o| !o.failed) {
+            output.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Duplicates a batch of `len` bytes that the last output has. Nothing was delivered of it yet, so whatever does not
+    /// work is taken back and done by hand.
+    fn duplicate(&mut self, last: usize, len: usize) -> io::Result<()> {
+        let (others, rest) = self.outputs.split_at_mut(last);
+        let Some(source) = rest.first_mut().and_then(|o| o.slots.as_mut()) else {
+            return Ok(());
+        };
+        let mut reason = None;
+        for output in others.iter_mut().filter(|o| !o.failed) {
+            let teed = match &mut output.slots {
+                Some(slots) => slots.duplicate(source, len),
+                None => Err(io::ErrorKind::NotFound.into()),
+            };
+            match teed {
+                Ok(n) if n == len => {}
+                Ok(n) => reason = Some(format!("tee took {n} of {len} bytes")),
+                Err(e) => reason = Some(format!("tee: {e}")),
+            }
+            if reason.is_some() {
+                break;
+            }
+        }
+        if let Some(reason) = reason {
+            let batch = source.take_all()?;
+            self.go_by_hand(reason);
+            self.give(&batch);
+        }
+        Ok(())
+    }
+
+    /// Gives up all private pipes and what they hold.
+    fn go_by_hand(&mut self, reason: String) {
+        for output in &mut self.outputs {
+            output.slots = None;
+        }
+        self.by_hand = Some(reason);
+    }
+
+    /// Moves on to each output what it still has to get. One that is full keeps no other waiting: a reader of both might
+    /// want something from the other one first.
+    fn deliver(&mut self, failed: &mut Vec<Failed>) -> io::Result<()> {
+        loop {
+            let mut progress = false;
+            let alone = self.outputs.iter().filter(|o| o.is_pending()).count() == 1;
+            for (index, output) in self.outputs.iter_mut().enumerate() {
+                match output.deliver(alone) {
+                    Ok(moved) => progress |= moved,
+                    Err(error) => {
+                        output.fail();
+                        let output = index;
+                        failed.push(Failed { output, error });
+                    }
+                }
+            }
+            let mut pending = self.outputs.iter_mut().filter(|o| o.is_pending());
+            match (pending.next(), pending.next()) {
+                (None, _) => return Ok(()),
+                _ if progress => {}
+                (Some(output), None) => output.waits.after_would_block(output.to)?,
+                _ => {
+                    let pending = self.outputs.iter().filter(|o| o.is_pending());
+                    sys::poll_any(pending.map(|o| o.to), events(End::Write))?;
+                }
+            }
+        }
+    }
+
+    /// Makes the private pipes, all with the same number of slots.
+    fn make_pipes(&mut self) -> Result<(), String> {
+        for output in &mut self.outputs {
+            let slots = Private::new().map_err(|e| format!("no private pipe: {e}"))?;
+            output.slots = Some(slots);
+        }
+        let granted = self.level().map_err(|e| e.to_string())?;
+        if granted < BUFFER {
+            return Err("no pipe memory left for this user".into());
+        }
+        Ok(())
+    }
+
+    /// Makes all private pipes as small as the smallest.
+    fn level(&mut self) -> crate::Result<usize> {
+        let slots = || self.outputs.iter().filter_map(|o| o.slots.as_ref());
+        let mut least = usize::MAX;
+        for slots in slots() {
+            least = least.min(slots.capacity()?);
+        }
+        for slots in slots() {
+            if slots.capacity()? > least {
+                slots.set_capacity(least)?;
+            }
+        }
+        Ok(least)
+    }
+
+    /// Makes all pipes larger. What is refused is not needed; all private pipes are empty now.
+    fn grow(&mut self) {
+        self.grown = true;
+        let outputs = self.outputs.iter().filter(|o| !o.failed).map(|o| o.to);
+        for fd in outputs.chain([self.from]) {
+            if sys::is_pipe(fd) {
+                let _ = capacity::largest(fd);
+            }
+        }
+        if self.by_hand.is_none() && self.outputs.len() <= GROW_AT_MOST {
+            for output in &self.outputs {
+                if let Some(slots) = &output.slots {
+                    slots.grow();
+                }
+            }
+            if let Err(e) = self.level() {
+                self.go_by_hand(e.to_string());
+            }
+        }
+    }
+}
+
+impl<'fd> Output<'fd> {
+    fn new(to: BorrowedFd<'fd>) -> Self {
+        Self {
+            to,
+            failed: false,
+            slots: None,
+            bytes: Vec::new(),
+            written: 0,
+            refusal: None,
+            waits: Waiter::new(Wait::Adaptive, End::Write),
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.bytes.is_empty() || self.slots.as_ref().is_some_and(|s| s.held() > 0)
+    }
+
+    fn fail(&mut self) {
+        self.failed = true;
+        self.slots = None;
+        self.bytes = Vec::new();
+    }
+
+    /// Moves on what can be moved now; returns whether anything was. May block where nobody else is `alone`.
+    fn deliver(&mut self, alone: bool) -> io::Result<bool> {
+        let mut progress = false;
+        while self.is_pending() {
+            match self.deliver_some(alone) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => progress = true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(progress)
+    }
+
+    fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
+        if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
+            if self.refusal.is_none() {
+                let mut deliver = |may_sleep| slots.deliver(self.to, flags(may_sleep));
+                let moved = if alone {
+                    self.waits.call(deliver)
+                } else {
+                    deliver(false)
+                };
+                match moved {
+                    // Nothing has moved, so that another way loses nothing.
+                    Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
+                    other => return other,
+                }
+            }
+            self.bytes = slots.take_all()?;
+            self.written = 0;
+        }
+        let n = sys::write(self.to, &self.bytes[self.written..])?;
+        self.written += n;
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+        Ok(n)
+    }
+}
