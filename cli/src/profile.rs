@@ -33,7 +33,7 @@ pub struct ProfileArgs {
     #[arg(long, default_value_t = 1.0, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
     seconds: f64,
     /// Samples per second of CPU time
-    #[arg(long, default_value_t = 1999, allow_negative_numbers = true, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 997, allow_negative_numbers = true, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     frequency: u64,
     /// CPUs of writer and reader [default: two that share a cache]
     #[arg(long, value_parser = two_cpus, value_name = "W,R")]

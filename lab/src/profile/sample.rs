@@ -197,8 +197,14 @@ impl Recorder {
     /// # Errors
     /// The kernel refuses to sample them.
     pub fn start(processes: [u32; 2], cpus: [usize; 2], sampling: Sampling) -> Result<Self> {
-        let open = |i: usize| Process::open(processes[i], cpus[i], sampling).map_err(refused);
-        let mut both = [open(0)?, open(1)?];
+        let open = |processes: &[u32], cpu| Source::open(processes, cpu, sampling).map_err(refused);
+        let [writer, reader] = processes;
+        // A CPU that both share is recorded once.
+        let mut sources = if sampling.cpu_wide && cpus[0] == cpus[1] {
+            vec![open(&[writer, reader], cpus[0])?]
+        } else {
+            vec![open(&[writer], cpus[0])?, open(&[reader], cpus[1])?]
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let record = move || {
@@ -206,8 +212,8 @@ impl Recorder {
             loop {
                 // Looked at first, so that what came before the stop is taken.
                 let last = stopped.load(Ordering::Acquire);
-                for (process, recording) in both.iter_mut().zip(&mut recordings) {
-                    process.drain(recording);
+                for source in &mut sources {
+                    source.drain(processes, &mut recordings);
                 }
                 if last {
                     return recordings;
@@ -234,9 +240,10 @@ impl Recorder {
     }
 }
 
-/// The events of one process.
-struct Process {
-    pid: u32,
+/// The events of one process, or of a CPU.
+struct Source {
+    /// The first of them is told what was lost.
+    processes: Vec<u32>,
     samples: Sampler,
     switches: Sampler,
 }
@@ -249,82 +256,95 @@ const SIZES: [(usize, usize); 3] = [
     (32 << 10, 16 << 10),
 ];
 
-impl Process {
-    fn open(pid: u32, cpu: usize, sampling: Sampling) -> io::Result<Self> {
-        let of = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+impl Source {
+    fn open(processes: &[u32], cpu: usize, sampling: Sampling) -> io::Result<Self> {
+        let first = processes.first().copied().unwrap_or_default();
+        let first = libc::pid_t::try_from(first).map_err(io::Error::other)?;
         let sampler = |mut builder: Builder<'static>, bytes| {
             if sampling.cpu_wide {
                 builder.any_pid().one_cpu(cpu);
             } else {
-                builder.observe_pid(of);
+                builder.observe_pid(first);
             }
             builder.build()?.sampled(bytes)
         };
         let mut error = io::ErrorKind::Unsupported.into();
         for (for_samples, for_switches) in SIZES {
             let map = || -> io::Result<Self> {
-                let mut process = Self {
-                    pid,
+                let mut source = Self {
+                    processes: processes.to_vec(),
                     samples: sampler(builder(sampling), for_samples)?,
                     switches: sampler(switches(), for_switches)?,
                 };
-                process.samples.enable()?;
-                process.switches.enable()?;
-                Ok(process)
+                source.samples.enable()?;
+                source.switches.enable()?;
+                Ok(source)
             };
             match map() {
-                Ok(process) => return Ok(process),
+                Ok(source) => return Ok(source),
                 Err(e) => error = e,
             }
         }
         Err(error)
     }
 
-    fn drain(&mut self, recording: &mut Recording) {
+    /// Hands what was recorded to whom it belongs to; what else ran on the CPU belongs to nobody.
+    fn drain(&mut self, processes: [u32; 2], recordings: &mut [Recording; 2]) {
+        let side = |pid| processes.iter().position(|p| *p == pid);
+        let first = self.processes.first().and_then(|pid| side(*pid));
         while let Some(record) = self.samples.next_record() {
             match record.parse_record() {
                 Ok(perf_event::data::Record::Sample(sample)) => {
-                    if sample.pid() != Some(self.pid) {
-                        continue; // something else ran on its CPU
+                    if let Some(i) = sample.pid().and_then(side) {
+                        let (kernel, user) = chains(sample.callchain().unwrap_or(&[]));
+                        recordings[i].samples.push(Sample {
+                            time_ns: sample.time().unwrap_or(0),
+                            period: sample.period().unwrap_or(0),
+                            kernel,
+                            user,
+                        });
                     }
-                    let (kernel, user) = chains(sample.callchain().unwrap_or(&[]));
-                    recording.samples.push(Sample {
-                        time_ns: sample.time().unwrap_or(0),
-                        period: sample.period().unwrap_or(0),
-                        kernel,
-                        user,
-                    });
                 }
-                Ok(perf_event::data::Record::Lost(lost)) => recording.lost_samples += lost.lost,
+                Ok(perf_event::data::Record::Lost(lost)) => {
+                    if let Some(i) = first {
+                        recordings[i].lost_samples += lost.lost;
+                    }
+                }
                 _ => {}
             }
         }
         while let Some(record) = self.switches.next_record() {
             match record.ty() {
                 PERF_RECORD_SWITCH | PERF_RECORD_SWITCH_CPU_WIDE => {
-                    // Both end with what `sample_id_all` adds: who it is (u32 each for process and thread), and when.
                     let data = record.to_vec();
-                    let Some((rest, time)) = data.split_last_chunk() else {
-                        continue;
-                    };
-                    let Some((_, who)) = rest.split_last_chunk::<8>() else {
-                        continue;
-                    };
-                    if who[..4] == self.pid.to_ne_bytes() {
-                        recording.switches.push(Switch {
-                            time_ns: u64::from_ne_bytes(*time),
+                    if let Some((pid, time_ns)) = who_and_when(&data)
+                        && let Some(i) = side(pid)
+                    {
+                        recordings[i].switches.push(Switch {
+                            time_ns,
                             out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
                         });
                     }
                 }
                 _ => {
                     if let Ok(perf_event::data::Record::Lost(lost)) = record.parse_record() {
-                        recording.lost_switches += lost.lost;
+                        // The records of each of them have holes.
+                        for i in self.processes.iter().filter_map(|pid| side(*pid)) {
+                            recordings[i].lost_switches += lost.lost;
+                        }
                     }
                 }
             }
         }
     }
+}
+
+/// The end of a record with `sample_id_all`, as chosen in [`switches`]: process and thread (u32 each), and the time.
+fn who_and_when(record: &[u8]) -> Option<(u32, u64)> {
+    let (rest, time) = record.split_last_chunk()?;
+    let (rest, _thread) = rest.split_last_chunk::<4>()?;
+    let process = rest.last_chunk()?;
+    Some((u32::from_ne_bytes(*process), u64::from_ne_bytes(*time)))
 }
 
 /// `perf_event_open(2)`.
@@ -399,6 +419,17 @@ mod tests {
         assert_eq!(off_cpu_s(&switches[..3], [0, 1000]), 750e-9);
         assert_eq!(off_cpu_s(&switches[1..], [0, 1000]), 750e-9);
         assert_eq!(off_cpu_s(&[], [0, 1000]), 0.0);
+    }
+
+    #[test]
+    fn record_of_a_switch_ends_with_who_and_when() {
+        let mut record = vec![9; 8]; // of a CPU: the other process
+        record.extend(7u32.to_ne_bytes());
+        record.extend(8u32.to_ne_bytes());
+        record.extend(123u64.to_ne_bytes());
+        assert_eq!(who_and_when(&record), Some((7, 123)));
+        assert_eq!(who_and_when(&record[8..]), Some((7, 123)));
+        assert_eq!(who_and_when(&record[..12]), None);
     }
 
     #[test]
