@@ -157,7 +157,8 @@ impl<'fd> Fanout<'fd> {
         self.outputs.iter().filter(|o| !o.failed).count()
     }
 
-    /// Takes some bytes from the input, at most `most` (and what fits into a pipe), and gives all of them to every output that has not failed.
+    /// Takes some bytes from the input, at most `most` (and what fits into a pipe), and gives all of them to every output
+    /// that has not failed.
     ///
     /// # Errors
     /// What the system calls report of the input; nothing was taken from it then.

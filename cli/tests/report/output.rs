@@ -89,7 +89,7 @@ fn the_committed_picture_is_of_the_committed_run() {
         let again = form.join(" ");
         assert!(
             run.out == committed,
-            "make it again: fullbore report runs/2026-11-21-epyc-kvm/ladder.json --svg ladder {again} -o docs/{file}"
+            "make it again: fullbore report runs/2026-11-21-epyc-kvm-near/ladder.json --svg ladder {again} -o docs/{file}"
         );
     }
 }
