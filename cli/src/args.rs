@@ -30,8 +30,9 @@ pub struct Cli {
 pub enum Command {
     Ladder(LadderArgs),
     Profile(crate::profile::ProfileArgs),
-    Bandwidth(crate::bandwidth::BandwidthArgs),
     Sweep(crate::sweep::SweepArgs),
+    Bandwidth(crate::bandwidth::BandwidthArgs),
+    Report(crate::report::ReportArgs),
     Compare(crate::compare::CompareArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
@@ -45,17 +46,16 @@ pub enum Command {
         fullbore write | fullbore read --seconds 2 --json\n  \
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
+    Doctor(crate::doctor::DoctorArgs),
     Ring(crate::ring::RingArgs),
     Walk(crate::walk::WalkArgs),
     Gup(crate::gup::GupArgs),
-    Doctor(crate::doctor::DoctorArgs),
-    Report(crate::report::ReportArgs),
     #[command(alias = "pv")]
     View(Box<crate::view::ViewArgs>),
-    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
     Cat(crate::cat::CatArgs),
     Tee(crate::tee::TeeArgs),
     Yes(crate::yes::YesArgs),
+    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

@@ -105,7 +105,8 @@ pub fn run(args: &ReportArgs) -> Outcome {
             "name a file",
         )));
     }
-    let found = runs::find(&args.runs)?;
+    let mut found = runs::find(&args.runs)?;
+    found.sort_by_key(Saved::kind); // the ladder first, and then why
     let bytes = match args.svg.or(args.png) {
         None => report::page(&found).into_bytes(),
         Some(picture) => {
