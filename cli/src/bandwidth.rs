@@ -4,7 +4,6 @@ mod csv;
 mod sheet;
 mod table;
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,7 +18,7 @@ use fullbore_lab::plan::seconds_per_trial;
 
 use crate::args::{Color, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::measuring;
+use crate::measuring::{self, Step};
 use crate::saved::Place;
 
 /// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
@@ -141,43 +140,17 @@ fn width() -> usize {
     }
 }
 
-/// Every finished round is on disk before the next one begins.
 fn measure_and_save(
     options: &Options,
     machine: Machine,
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Run> {
-    let bar = measuring::progress_bar(options.columns.len() * options.rounds, "trials");
-    let mut not_saved = None;
-    let run = measure(options, machine, |event| {
-        match event {
-            Event::Trial { done, column } => {
-                bar.set_position(done as u64);
-                bar.set_message(column.title);
-                bar.tick();
-            }
-            Event::Round(run) => {
-                if let Some(place) = place
-                    && let Err(e) = place.save(run, &csv::tables(run))
-                {
-                    not_saved = Some(e);
-                    return ControlFlow::Break(());
-                }
-            }
-        }
-        if interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    });
-    bar.finish_and_clear();
-    if let Some(e) = not_saved {
-        return Err(e);
-    }
-    let run = run?;
-    if let Some(place) = place {
-        place.save(&run, &csv::tables(&run))?;
-    }
-    Ok(run)
+    let trials = options.columns.len() * options.rounds;
+    measuring::saved_as_it_goes(place, interrupted, csv::tables, |on_step| {
+        measure(options, machine, |event| match event {
+            Event::Trial { done, column } => on_step(Step::Trial(done, trials, column.title)),
+            Event::Round(run) => on_step(Step::Round(run)),
+        })
+    })
 }

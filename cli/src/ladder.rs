@@ -1,6 +1,5 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,8 +13,9 @@ use fullbore_lab::trial::Until;
 
 use crate::args::LadderArgs;
 use crate::failure::{Failure, Outcome, complain};
+use crate::measuring::{self, Step};
 use crate::saved::Place;
-use crate::{ladder_csv, measuring, table};
+use crate::{ladder_csv, table};
 
 /// The default run takes about so many seconds.
 const BUDGET_S: f64 = 45.0;
@@ -106,45 +106,19 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-/// Every finished round is on disk before the next one begins.
 fn climb_and_save(
     options: &Options,
     machine: Machine,
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Run> {
-    let bar = measuring::progress_bar(options.rungs.len() * options.rounds, "trials");
-    let mut not_saved = None;
-    let run = climb(options, machine, |event| {
-        match event {
-            Event::Trial { done, rung } => {
-                bar.set_position(done as u64);
-                bar.set_message(rung.id.to_string());
-                bar.tick();
-            }
-            Event::Round(run) => {
-                if let Some(place) = place
-                    && let Err(e) = place.save(run, &ladder_csv::tables(run))
-                {
-                    not_saved = Some(e);
-                    return ControlFlow::Break(());
-                }
-            }
-        }
-        if interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    });
-    bar.finish_and_clear();
-    if let Some(e) = not_saved {
-        return Err(e);
-    }
-    let run = run?;
-    if let Some(place) = place {
-        place.save(&run, &ladder_csv::tables(&run))?;
-    }
-    Ok(run)
+    let trials = options.rungs.len() * options.rounds;
+    measuring::saved_as_it_goes(place, interrupted, ladder_csv::tables, |on_step| {
+        climb(options, machine, |event| match event {
+            Event::Trial { done, rung } => on_step(Step::Trial(done, trials, &rung.id)),
+            Event::Round(run) => on_step(Step::Round(run)),
+        })
+    })
 }
 
 fn explanation(rungs: &[Rung]) -> String {

@@ -1,9 +1,10 @@
 //! What the commands that measure have in common: what to measure, where, and how results leave.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
 use fullbore::{Error, Result};
@@ -100,6 +101,56 @@ pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// What happens while a command measures.
+pub enum Step<'a, R> {
+    /// A trial begins, of so many; what it is of.
+    Trial(usize, usize, &'a str),
+    /// A round is finished; the run holds all that was measured so far.
+    Round(&'a R),
+}
+
+/// Measures with a progress bar, and saves: every finished round is on disk before the next one begins.
+pub fn saved_as_it_goes<R: Serialize, T: AsRef<[(&'static str, String)]>>(
+    place: Option<&Place>,
+    interrupted: &AtomicBool,
+    tables: impl Fn(&R) -> T,
+    measure: impl FnOnce(&mut dyn FnMut(Step<'_, R>) -> ControlFlow<()>) -> Result<R>,
+) -> Result<R> {
+    let save = |run: &R| match place {
+        Some(place) => place.save(run, tables(run).as_ref()),
+        None => Ok(()),
+    };
+    let bar = progress_bar(0, "trials");
+    let mut not_saved = None;
+    let run = measure(&mut |step| {
+        match step {
+            Step::Trial(done, of, what) => {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+                bar.set_message(what.to_owned());
+                bar.tick();
+            }
+            Step::Round(run) => {
+                if let Err(e) = save(run) {
+                    not_saved = Some(e);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    if let Some(e) = not_saved {
+        return Err(e);
+    }
+    let run = run?;
+    save(&run)?;
+    Ok(run)
 }
 
 /// Prints a result as one JSON document.

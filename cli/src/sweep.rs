@@ -1,6 +1,5 @@
 //! `fullbore sweep`: buffer size × capacity of the pipe.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +14,7 @@ use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
 
 use crate::args::{Color, size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::measuring::{self, cpus, print, print_json, this_program};
+use crate::measuring::{self, Step, cpus, print, print_json, this_program};
 use crate::saved::Place;
 
 mod answer;
@@ -205,43 +204,16 @@ fn largest_granted() -> Result<u64> {
     Ok(capacity::largest(end)?.granted as u64)
 }
 
-/// Every finished round is on disk before the next one begins.
 fn sweep_and_save(
     options: &Options,
     machine: Machine,
     place: Option<&Place>,
     interrupted: &AtomicBool,
 ) -> Result<Sweep> {
-    let bar = measuring::progress_bar(0, "trials");
-    let mut not_saved = None;
-    let sweep = fullbore_lab::sweep::sweep(options, machine, |event| {
-        match event {
-            Event::Trial { done, of } => {
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
-                bar.tick();
-            }
-            Event::Round(sweep) => {
-                if let Some(place) = place
-                    && let Err(e) = place.save(sweep, &csv::tables(sweep))
-                {
-                    not_saved = Some(e);
-                    return ControlFlow::Break(());
-                }
-            }
-        }
-        if interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    });
-    bar.finish_and_clear();
-    if let Some(e) = not_saved {
-        return Err(e);
-    }
-    let sweep = sweep?;
-    if let Some(place) = place {
-        place.save(&sweep, &csv::tables(&sweep))?;
-    }
-    Ok(sweep)
+    measuring::saved_as_it_goes(place, interrupted, csv::tables, |on_step| {
+        fullbore_lab::sweep::sweep(options, machine, |event| match event {
+            Event::Trial { done, of } => on_step(Step::Trial(done, of, "")),
+            Event::Round(sweep) => on_step(Step::Round(sweep)),
+        })
+    })
 }

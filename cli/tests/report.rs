@@ -24,7 +24,7 @@ use support::{Run, To, fullbore, start};
 /// A committed run.
 const LADDER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../runs/2026-11-21-epyc-kvm-near/ladder.json"
+    "/../runs/2026-11-21-epyc-kvm/ladder.json"
 );
 
 /// A recorded run of another kind.
