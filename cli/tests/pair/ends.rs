@@ -11,7 +11,8 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::ioctl_fionread;
 
 use crate::support::{
-    Running, Stranger, To, feed, fullbore, kernel, pair, pair_of, pipe, skip, start, until,
+    Running, Stranger, To, ctrl_c_is_ignored, feed, fullbore, pair, pair_of, pipe, skip, start,
+    until,
 };
 use crate::{WAITS, WAYS_IN, WAYS_OUT};
 
@@ -138,12 +139,7 @@ fn time_is_up_while_data_flows() {
 
 #[test]
 fn ctrl_c_ends_either_side_with_130() {
-    let status = kernel("/proc/self/status");
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    if ignored.is_none_or(|mask| mask & (1 << 1) != 0) {
+    if ctrl_c_is_ignored() {
         return skip("Ctrl-C is ignored by whoever started this test");
     }
     // A shell reports a death by SIGINT as 130, too.

@@ -394,6 +394,16 @@ pub fn kernel(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
+/// Whether SIGINT is ignored here, as it is for a shell's background jobs, and so for whatever is started from here.
+pub fn ctrl_c_is_ignored() -> bool {
+    let status = kernel("/proc/self/status");
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_none_or(|mask| mask & (1 << 1) != 0)
+}
+
 /// Whether memory marked for transparent huge pages gets them.
 pub fn has_transparent_huge_pages() -> bool {
     let enabled = kernel("/sys/kernel/mm/transparent_hugepage/enabled");

@@ -106,12 +106,7 @@ fn every_way_of_moving_arrives_byte_for_byte() {
 fn paths_are_explained_with_their_reasons() {
     let data = &seeded()[..MIB];
     for (line, from, to, path) in [
-        (
-            "",
-            "pipe",
-            "pipe",
-            "path of (stdin): splice, since one side is a pipe",
-        ),
+        ("", "pipe", "pipe", ": splice through a private pipe, since"),
         ("", "file", "pipe", "path of (stdin): splice"),
         (
             "",
@@ -131,13 +126,13 @@ fn paths_are_explained_with_their_reasons() {
             "",
             "pipe",
             "file for appending",
-            ": read and write, since splice was refused: Invalid argument",
+            "was refused: Invalid argument",
         ),
         (
             "-l",
             "pipe",
             "file for appending",
-            ": read and write, since splice was refused: Invalid argument",
+            "was refused: Invalid argument",
         ),
     ] {
         let said = arrives(&format!("--explain {line}"), from, to, data);
