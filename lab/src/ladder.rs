@@ -3,11 +3,10 @@
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use fullbore::{Error, Result};
 
-use crate::machine::{self, CpuTicks, Machine};
+use crate::machine::{self, Machine};
 use crate::memory::{self, MemoryRates};
 use crate::pair::{self, Trial};
 use crate::plan;
@@ -71,9 +70,7 @@ pub fn climb(
     let mut run = Run {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs()),
+        started_unix_s: crate::sys::unix_s(),
         label: options.label.clone(),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
@@ -176,7 +173,7 @@ pub(crate) fn measured(trials: &[Trial<'_>], round: usize) -> Result<Sample> {
     let before = travel();
     let ticks_before = ticks();
     let mut reports = pair::run(trials)?;
-    let steal = steal(ticks_before, ticks());
+    let steal = machine::larger_steal(&ticks_before, &ticks());
     let line_travel = LineTravel {
         before,
         after: travel(),
@@ -184,13 +181,4 @@ pub(crate) fn measured(trials: &[Trial<'_>], round: usize) -> Result<Sample> {
     let others = reports.split_off(1);
     let first = reports.pop().ok_or_else(nothing)?;
     Ok(Sample::new(round, cpus, first, others, line_travel, steal))
-}
-
-/// The larger steal share of the CPUs.
-fn steal(before: [Option<CpuTicks>; 2], after: [Option<CpuTicks>; 2]) -> Option<f64> {
-    before
-        .into_iter()
-        .zip(after)
-        .filter_map(|(before, after)| Some(machine::steal_share(&before?, &after?)))
-        .reduce(f64::max)
 }

@@ -56,6 +56,13 @@ pub fn usage() -> Usage {
     }
 }
 
+/// Now, in seconds since 1970 UTC: when a run began.
+pub(crate) fn unix_s() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}
+
 /// Now, in ns of `CLOCK_MONOTONIC`: the clock that [`std::time::Instant`] and the records of perf share.
 pub(crate) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);

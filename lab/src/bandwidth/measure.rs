@@ -5,7 +5,6 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use fullbore::{Error, Result};
 
@@ -78,9 +77,7 @@ pub fn measure(
     let mut run = Run {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs()),
+        started_unix_s: crate::sys::unix_s(),
         label: options.label.clone(),
         machine,
         method: Method {
@@ -202,12 +199,8 @@ impl<'a> Site<'a> {
             How::Rung(id) => self.rung(id)?,
             _ => self.crew(column)?,
         };
-        let steal = ticks_before
-            .into_iter()
-            .zip(ticks())
-            .take(if alone { 1 } else { 2 })
-            .filter_map(|(before, after)| Some(machine::steal_share(&before?, &after?)))
-            .reduce(f64::max);
+        let used = if alone { 1 } else { 2 };
+        let steal = machine::larger_steal(&ticks_before[..used], &ticks()[..used]);
         let line_travel_ns = LineTravel {
             before,
             after: travel(),

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use fullbore::{Error, Result, capacity};
 
@@ -174,9 +173,7 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
     let sweep = Sweep {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs()),
+        started_unix_s: crate::sys::unix_s(),
         label: options.label.clone(),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
