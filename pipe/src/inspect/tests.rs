@@ -124,7 +124,7 @@ fn errors_are_told_apart_by_side() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Splice and tee are refused, short, or not ready, at any call.
+    /// Splice and tee are refused, short, or not ready, at any call; every third one is let through, so that it ends.
     #[test]
     fn nothing_is_lost_whatever_call_fails(
         len in 0..1_200_000_usize,
@@ -145,7 +145,7 @@ proptest! {
                     calls += 1;
                     Err(Errno::INVAL)
                 }
-                (Call::Splice | Call::Tee, 3) => {
+                (Call::Splice | Call::Tee, 3) if calls % 3 > 0 => {
                     calls += 1;
                     Err(Errno::AGAIN)
                 }
