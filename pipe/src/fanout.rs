@@ -9,7 +9,6 @@
 //!   so takes all of the batch or shows that it is not to be had. It is never continued: that would send the head twice;
 //! - errors are either of the input or of one output.
 
-mod private;
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +16,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::capacity;
-use crate::pump::{Route, flags, is_refusal};
-use crate::sys::{self, End};
+use crate::private::Private;
+use crate::pump::{Route, is_refusal};
+use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter, events};
-use private::Private;
 
 /// Bytes per call at most; a round number that fits every kernel's limit.
 const PIECE: usize = 1 << 30;
@@ -133,7 +132,7 @@ impl<'fd> Fanout<'fd> {
             by_hand: None,
             moved: 0,
             grown: false,
-            waits: Waiter::new(Wait::Adaptive, End::Read),
+            waits: Waiter::new(Wait::Block, End::Read),
         };
         if let Err(reason) = fanout.make_pipes() {
             fanout.go_by_hand(reason);
@@ -185,8 +184,7 @@ impl<'fd> Fanout<'fd> {
                 self.go_by_hand("no private pipe".into());
                 break;
             };
-            let fill = |may_sleep| slots.fill(self.from, most, flags(may_sleep));
-            match self.waits.call(fill) {
+            match slots.fill(self.from, most, SpliceFlags::empty()) {
                 Ok(n) => {
                     if n > 0 {
                         self.duplicate(last, n)?;
@@ -248,7 +246,8 @@ impl<'fd> Fanout<'fd> {
             }
         }
         if let Some(reason) = reason {
-            let batch = source.take_all()?;
+            let mut batch = Vec::new();
+            source.take_all(&mut batch)?;
             self.go_by_hand(reason);
             self.give(&batch);
         }
@@ -295,7 +294,7 @@ impl<'fd> Fanout<'fd> {
     /// Makes the private pipes, all with the same number of slots.
     fn make_pipes(&mut self) -> Result<(), String> {
         for output in &mut self.outputs {
-            let slots = Private::new().map_err(|e| format!("no private pipe: {e}"))?;
+            let slots = Private::new().map_err(|e| e.to_string())?;
             output.slots = Some(slots);
         }
         let granted = self.level().map_err(|e| e.to_string())?;
@@ -351,7 +350,7 @@ impl<'fd> Output<'fd> {
             bytes: Vec::new(),
             written: 0,
             refusal: None,
-            waits: Waiter::new(Wait::Adaptive, End::Write),
+            waits: Waiter::new(Wait::Block, End::Write),
         }
     }
 
@@ -382,19 +381,18 @@ impl<'fd> Output<'fd> {
     fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
         if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
             if self.refusal.is_none() {
-                let mut deliver = |may_sleep| slots.deliver(self.to, flags(may_sleep));
-                let moved = if alone {
-                    self.waits.call(deliver)
+                let flags = if alone {
+                    SpliceFlags::empty()
                 } else {
-                    deliver(false)
+                    SpliceFlags::NONBLOCK
                 };
-                match moved {
+                match slots.deliver(self.to, usize::MAX, flags) {
                     // Nothing has moved, so that another way loses nothing.
                     Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
                     other => return other,
                 }
             }
-            self.bytes = slots.take_all()?;
+            slots.take_all(&mut self.bytes)?;
             self.written = 0;
         }
         let n = sys::write(self.to, &self.bytes[self.written..])?;

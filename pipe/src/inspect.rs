@@ -4,12 +4,12 @@
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use crate::capacity;
+use crate::private::Private;
 use crate::pump::is_refusal;
-use crate::read::relay::Relay;
-use crate::sys::{self, End};
+use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
 
 /// Bytes that are seen at a time, at most: a part of a second-level cache.
@@ -56,10 +56,10 @@ pub struct Inspect<'fd> {
 
 #[derive(Debug)]
 enum Way {
-    /// What is shown lies in the relay, too, which may hold more than that.
+    /// What is shown lies in `slots`, too, which may hold more than that.
     Tee {
-        relay: Relay,
-        copies: (OwnedFd, OwnedFd),
+        slots: Private,
+        copies: Private,
     },
     Copy,
 }
@@ -73,15 +73,9 @@ impl<'fd> Inspect<'fd> {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
-        let way = |relay| -> io::Result<Way> {
-            let copies = sys::pipe()?;
-            let _ = capacity::largest(&copies.1); // a smaller one works as well
-            Ok(Way::Tee { relay, copies })
-        };
-        let way = Relay::new().map_err(io::Error::from).and_then(way);
-        let (way, fallback) = match way {
-            Ok(way) => (way, None),
-            Err(e) => (Way::Copy, Some(e.to_string())),
+        let (way, fallback) = match (Private::large(), Private::large()) {
+            (Ok(slots), Ok(copies)) => (Way::Tee { slots, copies }, None),
+            (Err(e), _) | (_, Err(e)) => (Way::Copy, Some(e.to_string())),
         };
         Self {
             from,
@@ -91,8 +85,8 @@ impl<'fd> Inspect<'fd> {
             start: 0,
             end: 0,
             fallback,
-            waits_from: Waiter::new(Wait::Adaptive, End::Read),
-            waits_to: Waiter::new(Wait::Adaptive, End::Write),
+            waits_from: Waiter::new(Wait::Block, End::Read),
+            waits_to: Waiter::new(Wait::Block, End::Write),
             blame: End::Read,
         }
     }
@@ -120,8 +114,8 @@ impl<'fd> Inspect<'fd> {
             (self.start, self.end) = (0, 0);
             let len = most.min(self.buffer.len());
             let filled = match &mut self.way {
-                Way::Tee { relay, copies } => {
-                    show_next(self.from, relay, copies, len, &mut self.buffer)
+                Way::Tee { slots, copies } => {
+                    show_next(self.from, slots, copies, &mut self.buffer[..len])
                 }
                 Way::Copy => sys::read(self.from, &mut self.buffer[..len]),
             };
@@ -153,9 +147,7 @@ impl<'fd> Inspect<'fd> {
         }
         let n = loop {
             let delivered = match &mut self.way {
-                Way::Tee { relay, .. } => {
-                    relay.deliver(self.to, len, Wait::Adaptive.splice_flags())
-                }
+                Way::Tee { slots, .. } => slots.deliver(self.to, len, SpliceFlags::empty()),
                 Way::Copy => sys::write(self.to, &self.buffer[self.start..self.start + len]),
             };
             match delivered {
@@ -176,14 +168,13 @@ impl<'fd> Inspect<'fd> {
 
     /// Goes on by hand, with all that the private pipe holds.
     fn fall_back(&mut self, reason: &io::Error) -> io::Result<()> {
-        if let Way::Tee { relay, .. } = &mut self.way {
-            // It holds what was shown, and more: as much as was taken at once, which the buffer can hold.
-            let held = relay.held();
-            self.buffer.resize(self.buffer.len().max(held), 0);
-            (self.start, self.end) = (0, 0);
-            while relay.held() > 0 {
-                self.end += relay.read(&mut self.buffer[self.end..held])?;
-            }
+        if let Way::Tee { slots, .. } = &mut self.way {
+            // It holds what was shown, and more: as much as was taken at once.
+            let mut held = Vec::new();
+            slots.take_all(&mut held)?;
+            (self.start, self.end) = (0, held.len());
+            held.resize(held.len().max(BUFFER), 0);
+            self.buffer = held;
         }
         self.way = Way::Copy;
         self.fallback = Some(reason.to_string());
@@ -191,24 +182,21 @@ impl<'fd> Inspect<'fd> {
     }
 }
 
-/// Fills the relay where it is empty, and reads a copy of what it holds.
+/// Takes the next slots where all others were delivered, and reads a copy of what they hold.
 fn show_next(
     from: BorrowedFd<'_>,
-    relay: &mut Relay,
-    copies: &(OwnedFd, OwnedFd),
-    len: usize,
+    slots: &mut Private,
+    copies: &mut Private,
     buffer: &mut [u8],
 ) -> io::Result<usize> {
-    let flags = Wait::Adaptive.splice_flags();
-    if relay.held() == 0 && relay.fill(from, len, flags)? == 0 {
+    if slots.held() == 0 && slots.fill(from, buffer.len(), SpliceFlags::empty())? == 0 {
         return Ok(0);
     }
-    let (read_end, write_end) = copies;
     // Empty but for us: this cannot be refused for want of room.
-    let copied = relay.tee(write_end.as_fd(), len, flags)?;
+    copies.duplicate(slots, buffer.len())?;
     let mut n = 0;
-    while n < copied {
-        n += sys::read(read_end, &mut buffer[n..copied])?;
+    while copies.held() > 0 {
+        n += copies.read(&mut buffer[n..])?;
     }
     Ok(n)
 }

@@ -54,6 +54,7 @@ pub mod error;
 pub mod fanout;
 pub mod inspect;
 pub mod pages;
+mod private;
 pub mod probe;
 pub mod pump;
 pub mod read;

@@ -10,14 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::FileType;
 
 use crate::capacity;
-use crate::read::relay::Relay;
+use crate::private::Private;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
 
 /// How bytes go from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// `splice(2)`, one side being a pipe; where no private pipe is to be had.
+    /// `splice(2)`, from pipe to pipe; or with one pipe, where no private pipe is to be had.
     Splice,
     /// `splice(2)` through a private pipe.
     Relay,
@@ -51,13 +51,16 @@ pub struct Copied {
 
 /// Bytes per call at most; a round number that fits every kernel's limit (`MAX_RW_COUNT`).
 const PIECE: usize = 1 << 30;
+/// A call that moved less than this from pipe to pipe came early: see [`Pump::splice`].
+const BATCH: usize = 512 << 10;
 /// Bytes of the buffer of [`Route::Copy`].
 const BUFFER: usize = 256 << 10;
 
 /// Moves everything from one descriptor to the other until end of file.
 ///
-/// Pipes are made larger where that is allowed, and waited for adaptively. Neither descriptor's flags are changed;
-/// `WouldBlock` of a non-blocking one is waited out.
+/// Pipes are made larger where that is allowed. Waiting is sleeping: whoever stands between a writer and a reader and
+/// spins takes a CPU that one of them may need. Neither descriptor's flags are changed; `WouldBlock` of a non-blocking one
+/// is waited out.
 ///
 /// # Errors
 /// What the system calls report. Bytes that were moved before have arrived: an error after that is final, and never a
@@ -105,7 +108,7 @@ pub struct Pump<'fd> {
 #[derive(Debug)]
 enum State {
     Splice,
-    Relay(Relay),
+    Relay(Private),
     /// `true` once it has moved something: then zero is the end of the file, and not a file without a size.
     CopyFileRange(bool),
     Copy(Held),
@@ -144,10 +147,11 @@ impl<'fd> Pump<'fd> {
         let has_pipe = kind(from) == FileType::Fifo || kind(to) == FileType::Fifo;
         let state = match (kind(from), kind(to)) {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
+            (FileType::Fifo, FileType::Fifo) => State::Splice,
             // Also where one side is a pipe: whole slots move through its mutex in a moment, so that whoever is at its other
-            // end need not wait while pages are looked up in a file, or copied into one, or while a third pipe is busy.
-            _ => match Relay::new() {
-                Ok(relay) => State::Relay(relay),
+            // end need not wait while pages are looked up in a file, or copied into one.
+            _ => match Private::large() {
+                Ok(private) => State::Relay(private),
                 Err(_) if has_pipe => State::Splice,
                 Err(_) => State::Copy(Held::new(BUFFER)),
             },
@@ -167,8 +171,8 @@ impl<'fd> Pump<'fd> {
             to,
             state,
             fallback: None,
-            waits_from: Waiter::new(Wait::Adaptive, End::Read),
-            waits_to: Waiter::new(Wait::Adaptive, End::Write),
+            waits_from: Waiter::new(Wait::Block, End::Read),
+            waits_to: Waiter::new(Wait::Block, End::Write),
             blame: End::Read,
         }
     }
@@ -205,7 +209,7 @@ impl<'fd> Pump<'fd> {
     pub fn held(&self) -> usize {
         match &self.state {
             State::Splice | State::CopyFileRange(_) => 0,
-            State::Relay(relay) => relay.held(),
+            State::Relay(private) => private.held(),
             State::Copy(held) => held.end - held.start,
         }
     }
@@ -220,10 +224,7 @@ impl<'fd> Pump<'fd> {
     pub fn step(&mut self, most: usize) -> io::Result<usize> {
         loop {
             let moved = match &mut self.state {
-                State::Splice => {
-                    let flags = Wait::Adaptive.splice_flags();
-                    sys::splice(self.from, self.to, most, flags)
-                }
+                State::Splice => self.splice(most),
                 State::CopyFileRange(begun) => match sys::copy_file_range(self.from, self.to, most)
                 {
                     Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
@@ -258,6 +259,16 @@ impl<'fd> Pump<'fd> {
         }
     }
 
+    /// Moves slots from pipe to pipe, and lets others run where that were few: a writer that waits for this very CPU fills
+    /// the pipe meanwhile, and the next call moves many slots at once. Where nobody waits, nothing is lost.
+    fn splice(&self, most: usize) -> io::Result<usize> {
+        let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
+        if matches!(moved, Ok(n) if n < BATCH) {
+            std::thread::yield_now();
+        }
+        moved
+    }
+
     /// `EAGAIN` does not say which side would block: wait for both, one after the other.
     fn wait(&mut self) -> io::Result<()> {
         self.waits_from.after_would_block(self.from)?;
@@ -271,15 +282,12 @@ impl<'fd> Pump<'fd> {
     }
 
     fn relay(&mut self, most: usize) -> io::Result<usize> {
-        let State::Relay(relay) = &mut self.state else {
+        let State::Relay(private) = &mut self.state else {
             return Ok(0);
         };
         self.blame = End::Read;
-        while relay.held() == 0 {
-            let filled = timed(&mut self.waits_from, |flags| {
-                relay.fill(self.from, most, flags)
-            });
-            match filled {
+        while private.held() == 0 {
+            match private.fill(self.from, most, SpliceFlags::empty()) {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -294,10 +302,7 @@ impl<'fd> Pump<'fd> {
         }
         self.blame = End::Write;
         loop {
-            let delivered = timed(&mut self.waits_to, |flags| {
-                relay.deliver(self.to, most, flags)
-            });
-            match delivered {
+            match private.deliver(self.to, most, SpliceFlags::empty()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -305,10 +310,15 @@ impl<'fd> Pump<'fd> {
                 }
                 Err(e) if is_refusal(&e) => {
                     // What the private pipe holds goes on by hand; then all the rest does.
-                    let mut held = Held::new(relay.held().max(BUFFER));
-                    while relay.held() > 0 {
-                        held.end += relay.read(&mut held.buffer[held.end..])?;
-                    }
+                    let mut buffer = Vec::new();
+                    private.take_all(&mut buffer)?;
+                    let end = buffer.len();
+                    buffer.resize(end.max(BUFFER), 0);
+                    let held = Held {
+                        buffer,
+                        start: 0,
+                        end,
+                    };
                     self.fall_back(&e);
                     self.state = State::Copy(held);
                     return self.copy(most);
@@ -353,24 +363,6 @@ impl<'fd> Pump<'fd> {
                 Err(e) => return Err(e),
             }
         }
-    }
-}
-
-/// Calls splice so that it blocks once spinning was given up: then that is cheaper than a call that finds nothing, a
-/// `poll(2)`, and another call.
-fn timed(
-    waiter: &mut Waiter,
-    splice: impl FnOnce(SpliceFlags) -> io::Result<usize>,
-) -> io::Result<usize> {
-    waiter.call(|may_sleep| splice(flags(may_sleep)))
-}
-
-/// Of a splice that may sleep, or may not.
-pub(crate) fn flags(may_sleep: bool) -> SpliceFlags {
-    if may_sleep {
-        SpliceFlags::empty()
-    } else {
-        SpliceFlags::NONBLOCK
     }
 }
 

@@ -266,7 +266,7 @@ impl<'a> Transfer<'a> {
             (Some((left, reason)), route) => {
                 return format!("{route}, since {left} was refused: {}", plain(reason));
             }
-            (None, Route::Splice) => "one side is a pipe, so that no byte is copied",
+            (None, Route::Splice) => "a pipe needs no byte to be copied",
             (None, Route::Relay) => {
                 "no byte need be copied by hand, and errors of both sides are told apart"
             }
@@ -342,8 +342,8 @@ impl<'a> Transfer<'a> {
         let mut buffer = vec![0; self.plan.buffer.unwrap_or(256 << 10)];
         let mut skip = Skip::new(self.plan.error_skip_block);
         let (mut reads, mut writes) = (
-            Waiter::new(Wait::Adaptive, End::Read),
-            Waiter::new(Wait::Adaptive, End::Write),
+            Waiter::new(Wait::Block, End::Read),
+            Waiter::new(Wait::Block, End::Write),
         );
         let (mut start, mut end) = (0, 0);
         let moved = loop {

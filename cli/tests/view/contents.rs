@@ -106,7 +106,12 @@ fn every_way_of_moving_arrives_byte_for_byte() {
 fn paths_are_explained_with_their_reasons() {
     let data = &seeded()[..MIB];
     for (line, from, to, path) in [
-        ("", "pipe", "pipe", ": splice through a private pipe, since"),
+        (
+            "",
+            "pipe",
+            "pipe",
+            ": splice, since a pipe needs no byte to be copied",
+        ),
         ("", "file", "pipe", "path of (stdin): splice"),
         (
             "",

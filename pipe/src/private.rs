@@ -1,0 +1,119 @@
+//! A pipe that only this process knows: what lies in it is out of everybody's reach.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::capacity;
+use crate::error::{Error, Result};
+use crate::read::discard::Discard;
+use crate::sys::{self, SpliceFlags};
+
+/// A private pipe, and how many bytes it holds.
+#[derive(Debug)]
+pub(crate) struct Private {
+    read: OwnedFd,
+    write: OwnedFd,
+    held: usize,
+}
+
+impl Private {
+    /// A pipe of the capacity that the kernel gives.
+    pub(crate) fn new() -> Result<Self> {
+        let pipe = sys::pipe();
+        let (read, write) =
+            pipe.map_err(|e| Error::system("no private pipe", e, "close some descriptors"))?;
+        Ok(Self {
+            read,
+            write,
+            held: 0,
+        })
+    }
+
+    /// A pipe as large as this user may have it.
+    pub(crate) fn large() -> Result<Self> {
+        let private = Self::new()?;
+        private.grow();
+        Ok(private)
+    }
+
+    pub(crate) fn capacity(&self) -> Result<usize> {
+        capacity::get(&self.write)
+    }
+
+    pub(crate) fn set_capacity(&self, bytes: usize) -> Result<usize> {
+        capacity::set(&self.write, bytes)
+    }
+
+    /// Makes it as large as this user may have it; a smaller one works as well.
+    pub(crate) fn grow(&self) {
+        let _ = capacity::largest(&self.write);
+    }
+
+    /// Bytes in it.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Moves up to `len` bytes from what splices into this pipe, whole slots from a pipe. Zero is end of file; an error is
+    /// of `from`, and has moved nothing.
+    pub(crate) fn fill(
+        &mut self,
+        from: impl AsFd,
+        len: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        let moved = sys::splice(from, &self.write, len, flags)?;
+        self.held += moved;
+        Ok(moved)
+    }
+
+    /// Moves up to `len` bytes on. An error is of `to`, and has moved nothing.
+    pub(crate) fn deliver(
+        &mut self,
+        to: impl AsFd,
+        len: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        let moved = sys::splice(&self.read, to, len.min(self.held), flags)?;
+        self.held -= moved;
+        Ok(moved)
+    }
+
+    /// Duplicates up to `len` bytes from the head of another private pipe into this one; they stay in that one, too.
+    pub(crate) fn duplicate(&mut self, source: &Self, len: usize) -> io::Result<usize> {
+        let len = len.min(source.held);
+        let teed = sys::tee(&source.read, &self.write, len, SpliceFlags::NONBLOCK)?;
+        self.held += teed;
+        Ok(teed)
+    }
+
+    /// Reads bytes, no more than it holds.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(self.held);
+        let n = sys::read(&self.read, &mut buffer[..most])?;
+        self.held -= n;
+        Ok(n)
+    }
+
+    /// Reads all it holds behind what is in `bytes`.
+    pub(crate) fn take_all(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        while self.held > 0 {
+            let end = bytes.len();
+            bytes.resize(end + self.held, 0);
+            let n = self.read(&mut bytes[end..])?;
+            bytes.truncate(end + n);
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what it holds, through /dev/null.
+    pub(crate) fn drain(&mut self, discard: &Discard) -> io::Result<()> {
+        while self.held > 0 {
+            self.held -= discard.discard(&self.read, self.held, SpliceFlags::empty())?;
+        }
+        Ok(())
+    }
+}
