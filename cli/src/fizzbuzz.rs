@@ -54,9 +54,9 @@ pub struct FizzbuzzArgs {
     pub explain: bool,
 }
 
-/// The capacity in bytes that `--recycle` asks for: half of an L2 cache of today, in which two buffers of about this size
-/// stay.
-const RECYCLED_CAPACITY: usize = 512 << 10;
+/// The capacity in bytes that `--recycle` asks for. A reader that copies is half as fast again as with a half of it, as
+/// measured; to one that only drops pages it is all the same.
+const RECYCLED_CAPACITY: usize = 1 << 20;
 /// With more threads than that, the pipe is what they wait for.
 const THREADS_AT_MOST: usize = 4;
 

@@ -31,7 +31,7 @@ pub struct Ring {
 struct Shown {
     heads: Option<Range<u64>>,
     width: usize,
-    /// Bytes that everybody had sent when this was in the pipe; `None` when it never was.
+    /// Bytes that everybody had sent when this was in the pipe; `None` when it never was, or is known to have left.
     sent: Option<u64>,
 }
 
@@ -145,6 +145,14 @@ impl Ring {
     /// Lends the first `len` bytes of the buffer to the pipe and goes on to the next one. `sent` is how many bytes
     /// everybody has sent before.
     pub fn send(&mut self, pipe: BorrowedFd<'_>, len: usize, sent: u64) -> io::Result<()> {
+        // Now, since the reader, whom we kept waiting, leaves the pipe's mutex alone; once it has something to take, to
+        // look would wait for it.
+        let other = (self.next + 1) % self.shown.len();
+        if let Some(then) = self.shown[other].sent
+            && self.buffers.has_left(pipe, sent - then)?
+        {
+            self.shown[other].sent = None;
+        }
         let flags = self.waiter.wait().splice_flags();
         let mut at = 0;
         while at < len {
