@@ -109,10 +109,13 @@ impl Private {
         Ok(())
     }
 
-    /// Drops what it holds, through /dev/null.
-    pub(crate) fn drain(&mut self, discard: &Discard) -> io::Result<()> {
-        while self.held > 0 {
-            self.held -= discard.discard(&self.read, self.held, SpliceFlags::empty())?;
+    /// Drops the first `len` bytes that it holds, through /dev/null.
+    pub(crate) fn drop_first(&mut self, len: usize, null: &Discard) -> io::Result<()> {
+        let mut left = len;
+        while left > 0 {
+            let dropped = null.discard(&self.read, left, SpliceFlags::empty())?;
+            left -= dropped;
+            self.held -= dropped;
         }
         Ok(())
     }

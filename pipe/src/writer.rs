@@ -583,7 +583,7 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
     if wanted(Way::Fat) {
         match probe::fat_refusal() {
             Some(reason) => ways.refuse(Way::Fat, reason),
-            None => match Fat::new() {
+            None => match Fat::keeping() {
                 Ok(fat) => ways.fat = Some(fat),
                 Err(e) => ways.refuse(Way::Fat, e),
             },

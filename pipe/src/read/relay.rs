@@ -64,7 +64,8 @@ impl Relay {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         let moved = self.private.fill(from, len, flags)?;
-        self.private.drain(&self.discard)?;
+        self.private
+            .drop_first(self.private.held(), &self.discard)?;
         Ok(moved)
     }
 }

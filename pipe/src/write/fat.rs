@@ -4,6 +4,7 @@
 //! (`sock_alloc_send_pskb` allocates order 3). So the pages are the kernel's, allocated eight at a time, and the pipe's
 //! mutex is taken once for all of them.
 
+mod keep;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::error::{Error, Result};
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
+use keep::Keep;
 
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
 pub const FRAGMENT: usize = 32 << 10;
@@ -31,6 +33,9 @@ pub struct Fat {
     ends: Ends,
     /// The process that owns the socket: a forked child would mix its bytes with its parent's.
     owner: u32,
+    /// Whether slots are to be kept, and what keeps them since the first one was delivered.
+    keeps: bool,
+    keep: Option<Keep>,
 }
 
 #[derive(Debug)]
@@ -60,6 +65,20 @@ impl Fat {
         Ok(Self {
             ends: Ends::new()?,
             owner: std::process::id(),
+            keeps: false,
+            keep: None,
+        })
+    }
+
+    /// One whose slots are kept until the pipe has let go of them, where that is possible: then they are filled faster. For
+    /// that it has two private pipes, and 2 MiB of what was delivered last.
+    ///
+    /// # Errors
+    /// No sockets or descriptors to be had.
+    pub fn keeping() -> Result<Self> {
+        Ok(Self {
+            keeps: true,
+            ..Self::new()?
         })
     }
 
@@ -72,6 +91,7 @@ impl Fat {
         let me = std::process::id();
         if self.owner != me {
             self.ends = Ends::new()?;
+            self.keep = None;
             self.owner = me;
         }
         match sys::send_pieces(&self.ends.tx, bytes, FRAGMENT) {
@@ -85,14 +105,27 @@ impl Fat {
     ///
     /// # Errors
     /// What `splice(2)` reports; then nothing was moved.
-    pub fn deliver(&self, pipe: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
-        sys::splice(&self.ends.rx, pipe, len, flags)
+    pub fn deliver(
+        &mut self,
+        pipe: impl AsFd,
+        len: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        if self.keeps && self.keep.is_none() {
+            self.keep = Keep::new().ok();
+            self.keeps = self.keep.is_some(); // where it is refused, it works as well without
+        }
+        match &mut self.keep {
+            Some(keep) => keep.pass(&self.ends.rx, pipe, len, flags),
+            None => sys::splice(&self.ends.rx, pipe, len, flags),
+        }
     }
 
     /// Forgets staged bytes that will not be delivered.
     pub fn discard(&mut self) -> Result<()> {
-        // A new socket is simpler than to read the old one empty, and cannot leave anything behind.
+        // New ones are simpler than to read the old ones empty, and cannot leave anything behind.
         self.ends = Ends::new()?;
+        self.keep = self.keep.take().and_then(|keep| keep.unstaged().ok());
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `fresh`: copy once into a huge page, lend it to the pipe, abandon it. No byte is written after it was lent.
+//! `fresh`: copy once into a huge page, lend it to the pipe, abandon it later. No byte is written after it was lent.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use crate::sys::SpliceFlags;
 #[derive(Debug)]
 pub struct Fresh {
     lend: Lend,
-    abandoned: u32,
+    turns: u32,
 }
 
 /// The longest piece that is lent in one call, in bytes: longer ones hold the pipe's mutex for too long, shorter ones
@@ -29,7 +29,7 @@ impl Fresh {
     pub fn new() -> Result<Self> {
         let mut lend = Lend::new()?;
         lend.free_mut()[0] = 0; // brings the page in
-        let fresh = Self { lend, abandoned: 0 };
+        let fresh = Self { lend, turns: 0 };
         fresh.insist_on_huge()?;
         Ok(fresh)
     }
@@ -56,11 +56,11 @@ impl Fresh {
         if self.lend.room() >= len.min(PIECE) {
             return Ok(());
         }
-        self.abandoned += 1;
-        if self.abandoned.is_multiple_of(LOOK_EVERY) {
+        self.turns += 1;
+        if self.turns.is_multiple_of(LOOK_EVERY) {
             self.insist_on_huge()?;
         }
-        self.lend.abandon()
+        self.lend.turn()
     }
 
     /// The next `len` bytes, to write into. They must have been prepared.

@@ -216,17 +216,25 @@ fn hold(pipe: &OwnedFd) -> OwnedFd {
     held
 }
 
+/// Longer than it takes to go round all pages of the writer, whether these can be abandoned or not.
 #[test]
-fn pages_that_could_not_be_abandoned_are_not_written_again() {
+fn what_is_held_for_long_does_not_change() {
+    for way in [Way::Fresh, Way::Fat] {
+        what_is_held_for_long_arrives(way, &[]);
+    }
+    what_is_held_for_long_arrives(Way::Fresh, &[Call::MadviseDontneed]);
+}
+
+fn what_is_held_for_long_arrives(way: Way, refused: &'static [Call]) {
     probe_first();
     let (read_end, write_end) = sys::pipe().unwrap();
     set_nonblocking(&write_end);
-    let mut writer = PipeWriter::new(write_end).with_way(Way::Fresh);
+    let mut writer = PipeWriter::new(write_end).with_way(way);
     let before = writer.path();
-    let faults = inject(refuse(&[Call::MadviseDontneed], 0, Errno::INVAL));
+    let faults = inject(refuse(refused, 0, Errno::INVAL));
     let sequence = Sequence::new(2);
     let (mut sent, mut held) = (0, Vec::new());
-    while sent < 8 << 20 {
+    while sent < 20 << 20 {
         sent += writer.write(sequence.at(sent, 1 << 20)).unwrap();
         held.push(hold(&read_end));
     }
