@@ -21,7 +21,7 @@
 //!
 //! | way | the bytes lie in | why nobody sees them change |
 //! | --- | --- | --- |
-//! | [`fresh`](write::fresh) | a huge page of this process, lent to the pipe | once it is used up the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one for the same addresses |
+//! | [`fresh`](write::fresh) | a huge page of this process, lent to the pipe | before its addresses are used again the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one |
 //! | [`fat`](write::fat) | kernel pages of 32 KiB, filled through a socket | nobody has them mapped |
 //! | [`constant`](write::constant) | kernel pages, filled once, tee'd for ever | nobody has them mapped |
 //! | `write(2)` | kernel pages | the same |

@@ -93,9 +93,10 @@ pub const LARGE: usize = 16 << 10;
 /// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
-/// 2 MiB of address space, resident while it is filled. Pages in the pipe belong to the pipe, not to this process: with
-/// `fresh` one slot that somebody keeps can keep its whole 2 MiB page, so that a full 1 MiB pipe holds at most 4 MiB; with
-/// `fat` a pipe of 256 slots can hold 8 MiB. Both are charged to the writer's memory cgroup.
+/// With `fresh` 6 MiB, which become resident as they are filled: three huge pages, each of which is abandoned only before it
+/// is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole 2 MiB page.
+/// With `fat` the 2 MiB that were written last are kept in a private pipe, and a pipe of 256 slots can hold 8 MiB. All are
+/// charged to the writer's memory cgroup.
 ///
 /// # Examples
 /// As a drop-in for standard output:
