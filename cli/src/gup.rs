@@ -47,7 +47,7 @@ pub fn run(args: &GupArgs) -> Outcome {
     };
     let interrupted = measuring::interruptible()?;
     let bar = measuring::progress_bar(gup::cases().len() * options.rounds, "trials");
-    let measured = gup::measure(&options, machine, now.as_secs(), |done| {
+    let measured = gup::measure(&options, machine, |done| {
         bar.set_position(done as u64);
         bar.tick();
         if interrupted.load(Ordering::Relaxed) {

@@ -96,7 +96,7 @@ pub fn machine(machine: &Machine) -> String {
 }
 
 fn headline(run: &Run) -> String {
-    let machine = &run.machine;
+    let machine = &run.head.machine;
     let [writer, reader] = run.method.cpus;
     let each = match run.method.until {
         Until::Seconds(s) => format!("{s:.2} s"),

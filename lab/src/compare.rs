@@ -164,7 +164,7 @@ pub fn group_by_machine(runs: Vec<Saved>) -> Vec<Group> {
 /// Kernel and CPU.
 #[must_use]
 pub fn kind_of_machine(run: &Saved) -> String {
-    let machine = run.machine();
+    let machine = &run.head().machine;
     format!(
         "Linux {}, {}",
         machine.kernel.as_deref().unwrap_or("of unknown release"),
@@ -258,8 +258,7 @@ fn summary(index: usize, group: &Group) -> GroupSummary {
     let mut labels: Vec<_> = group
         .runs
         .iter()
-        .filter_map(Saved::label)
-        .map(str::to_owned)
+        .filter_map(|r| r.head().label.clone())
         .collect();
     labels.sort_unstable();
     labels.dedup();
@@ -268,7 +267,7 @@ fn summary(index: usize, group: &Group) -> GroupSummary {
         name: group.name.clone(),
         machine: group.runs.first().map(kind_of_machine).unwrap_or_default(),
         runs: group.runs.len(),
-        started_unix_s: group.runs.iter().map(Saved::started_unix_s).collect(),
+        started_unix_s: group.runs.iter().map(|r| r.head().started_unix_s).collect(),
         labels,
     }
 }

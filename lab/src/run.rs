@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
+use crate::head::Head;
 use crate::memory::MemoryRates;
 use crate::pair::Reports;
 use crate::rung::{Place, Rung};
@@ -17,19 +17,11 @@ pub const SCHEMA: &str = "fullbore.ladder/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How trials were made.
     pub method: Method,
-    /// The machine's kind.
-    pub machine: Machine,
     /// Rates of memory without a pipe; absent where they were not measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory: Option<MemoryRates>,

@@ -5,8 +5,8 @@ use fullbore::wait::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, PipeSize, ReadWith, WriteWith};
+use crate::head::Head;
 use crate::latency::RoundTrips;
-use crate::machine::Machine;
 use crate::run::{LineTravel, State, prevailing, state_warnings};
 use crate::stats::{self, Estimate};
 use crate::text;
@@ -23,19 +23,11 @@ pub const SCHEMA: &str = "fullbore.sweep/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sweep {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How trials were made.
     pub method: Method,
-    /// The machine's kind.
-    pub machine: Machine,
     /// Sizes of a buffer in bytes, ascending: the columns.
     pub buffers: Vec<u64>,
     /// Capacities in bytes, ascending: the rows. As granted; as asked for where nothing was granted.

@@ -212,7 +212,7 @@ fn headline(run: &Run) -> String {
         .map_or(String::new(), |fs| format!(", files on {fs}, cached"));
     format!(
         "{}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
-        machine(&run.machine),
+        machine(&run.head.machine),
         method.rounds_done,
         method.rounds,
         method.seconds,

@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 
 /// Draws a report, with ANSI styles that the caller may strip.
 pub fn draw(report: &Report) -> String {
-    let machine = &report.machine;
+    let machine = &report.head.machine;
     let mut out = format!(
         "{}, Linux {}\n",
         machine.cpu_model.as_deref().unwrap_or("unknown CPU"),

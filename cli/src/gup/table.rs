@@ -57,7 +57,7 @@ fn refusals(rows: &[Row]) -> Vec<String> {
 }
 
 fn headline(gup: &Gup) -> String {
-    let (machine, method) = (&gup.machine, &gup.method);
+    let (machine, method) = (&gup.head.machine, &gup.method);
     let source = match (method.source, &method.no_gup_test) {
         (Source::GupTest, _) => format!(
             "Measured by the kernel itself: gup_test, in its form of {} bytes",
@@ -170,6 +170,7 @@ mod tests {
     use super::*;
     use fullbore::pages::PageKind;
     use fullbore_lab::gup::Method;
+    use fullbore_lab::head::Head;
     use fullbore_lab::machine::Machine;
 
     fn gup(source: Source) -> Gup {
@@ -195,10 +196,7 @@ mod tests {
             refused: refused.map(str::to_owned),
         };
         Gup {
-            schema: "fullbore.gup/1",
-            version: "0",
-            started_unix_s: 0,
-            machine: Machine::detect(),
+            head: Head::new("fullbore.gup/1", None, Machine::detect()),
             method: Method {
                 source,
                 request_bytes: is_inside.then_some(80),

@@ -82,7 +82,7 @@ pub fn warnings(sweep: &Sweep) -> String {
 
 /// Machine, ways and method.
 pub fn headline(sweep: &Sweep) -> String {
-    let (machine, method) = (&sweep.machine, &sweep.method);
+    let (machine, method) = (&sweep.head.machine, &sweep.method);
     let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
     let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
     let [writer, reader] = method.cpus;

@@ -14,6 +14,7 @@ use super::result::{LatencySample, Method, Run, SCHEMA, Sample};
 use super::summary::{self, Measured};
 use super::work::{Job, Order, Report, Time};
 use super::{MESSAGE, files, memory, stream, year_2005};
+use crate::head::Head;
 use crate::machine::{self, Machine};
 use crate::pair::{self, Trial};
 use crate::run::{LineTravel, State};
@@ -75,11 +76,7 @@ pub fn measure(
     let site = Site::new(options, size.bytes);
     let conduits = columns.iter().all(|c| c.copies.is_some());
     let mut run = Run {
-        schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: crate::sys::unix_s(),
-        label: options.label.clone(),
-        machine,
+        head: Head::new(SCHEMA, options.label.clone(), machine),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
             rounds: options.rounds,

@@ -80,7 +80,7 @@ pub(super) fn rates(run: &Run, id: &str) -> Chart {
             "Ways to move bytes"
         },
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!(
                 "Medians of up to {} trials, {} per call{place}.",
                 run.method.rounds_done,
@@ -131,7 +131,7 @@ pub(super) fn trips(run: &Run, id: &str) -> Option<Chart> {
     Some(Chart::new(
         "A byte there and back",
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!("Round trips of one byte, both sides blocking{place}. µs, from 0."),
         ],
         description(&bars.bars),

@@ -94,7 +94,7 @@ pub(super) fn of_state(
     Chart::new(
         "Through a pipe, rung by rung",
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!("Medians of {trials} trials each, measured{place}."),
             "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors."
                 .into(),
