@@ -10,6 +10,8 @@ use fullbore::wait::Wait;
 use fullbore::{Error, Result};
 use fullbore_lab::config::{Config, PipeSize, ReadWith, WriteWith};
 
+use crate::session::RunArgs;
+
 /// Measures how fast Linux pipes are on this machine, and moves bytes through them at full bore.
 #[derive(Parser, Debug)]
 #[command(
@@ -95,18 +97,8 @@ pub struct LadderArgs {
     /// Print one JSON document instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<std::path::PathBuf>,
-    /// Save nothing
-    #[arg(long, conflicts_with = "out")]
-    pub no_save: bool,
-    /// Whatever you want the saved run to say about this machine
-    #[arg(long, value_name = "TEXT")]
-    pub label: Option<String>,
-    /// Seed of the order of trials [default: the time]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub run: RunArgs,
     /// Colours in the table
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,

@@ -1,8 +1,5 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use fullbore::Result;
 use fullbore_lab::ladder::{Event, Options, climb};
 use fullbore_lab::machine::Machine;
@@ -13,8 +10,8 @@ use fullbore_lab::trial::Until;
 
 use crate::args::LadderArgs;
 use crate::failure::{Failure, Outcome, complain};
-use crate::measuring::{self, Step};
-use crate::saved::Place;
+use crate::measuring;
+use crate::session::{Session, Step};
 use crate::{ladder_csv, table};
 
 /// The default run takes about so many seconds.
@@ -31,8 +28,6 @@ pub fn run(args: &LadderArgs) -> Outcome {
         Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
         None => (rungs, Vec::new()),
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
     let options = Options {
         rounds: args.rounds as usize,
         until: match (args.bytes, args.seconds) {
@@ -46,27 +41,15 @@ pub fn run(args: &LadderArgs) -> Outcome {
         },
         cpus,
         more_cpus,
-        seed: args.seed.unwrap_or(now.as_nanos() as u64),
-        label: args.label.clone(),
+        seed: args.run.seed(),
+        label: args.run.label(),
         side: (measuring::this_program()?, "pair-side"),
         rungs,
     };
-    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "ladder")?;
-    let interrupted = measuring::interruptible()?;
+    let session = args.run.session("ladder")?;
 
-    let run = climb_and_save(&options, machine, place.as_ref(), &interrupted)?;
-    if args.json {
-        measuring::print_json(&run)?;
-    } else {
-        measuring::print(&table::draw(&run), args.color)?;
-        if let Some(place) = &place {
-            complain(&format!("saved in {}", place.json().display()));
-        }
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+    let run = climb_and_save(&options, machine, &session)?;
+    session.show(&run, args.json, args.color, || Ok(table::draw(&run)))
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.
@@ -106,14 +89,9 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-fn climb_and_save(
-    options: &Options,
-    machine: Machine,
-    place: Option<&Place>,
-    interrupted: &AtomicBool,
-) -> Result<Run> {
+fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
     let trials = options.rungs.len() * options.rounds;
-    measuring::saved_as_it_goes(place, interrupted, ladder_csv::tables, |on_step| {
+    session.saved_as_it_goes(ladder_csv::tables, |on_step| {
         climb(options, machine, |event| match event {
             Event::Trial { done, rung } => on_step(Step::Trial(done, trials, &rung.id)),
             Event::Round(run) => on_step(Step::Round(run)),

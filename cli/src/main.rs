@@ -20,6 +20,7 @@ mod read;
 mod report;
 mod ring;
 mod saved;
+mod session;
 mod stand_in;
 mod sweep;
 mod table;
