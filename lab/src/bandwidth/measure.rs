@@ -207,11 +207,11 @@ impl<'a> Site<'a> {
             false => line_travel_ns.state(),
         };
         let measured = reports.first().copied().unwrap_or_default();
-        Ok(match measured.round_trip {
-            Some(trip) => Figures::Trips(LatencySample {
+        Ok(match measured.round_trips {
+            Some(trips) => Figures::Trips(LatencySample {
                 round,
-                median_us: trip.median_us,
-                p99_us: trip.p99_us,
+                median_us: trips.median_us,
+                p99_us: trips.p99_us,
                 state,
                 line_travel_ns,
                 steal,
@@ -250,7 +250,7 @@ impl<'a> Site<'a> {
                 bytes: side.bytes,
                 seconds: side.seconds,
                 cpu_s: side.cpu_s,
-                round_trip: None,
+                round_trips: None,
             })
             .collect())
     }
