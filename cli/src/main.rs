@@ -12,6 +12,7 @@ mod gup;
 mod ladder;
 mod ladder_csv;
 mod measuring;
+mod pair_args;
 mod pair_output;
 mod picture;
 mod profile;
