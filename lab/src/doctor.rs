@@ -188,15 +188,6 @@ pub fn examine(program: Option<PathBuf>) -> Report {
 const ALLOW_CALLS: &str =
     "docker run --security-opt seccomp=unconfined, or a seccomp profile that allows the call";
 
-/// The system's message, without Rust's `(os error N)`.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
 /// Whether something is there: a file that is absent from a directory that can be seen is missing, otherwise nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
