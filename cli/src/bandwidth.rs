@@ -4,10 +4,6 @@ mod csv;
 mod sheet;
 mod table;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use fullbore::{Error, Result};
 use fullbore_lab::bandwidth::column::{Column, columns};
@@ -17,9 +13,9 @@ use fullbore_lab::machine::Machine;
 use fullbore_lab::plan::seconds_per_trial;
 
 use crate::args::{Color, trial_seconds, two_cpus};
-use crate::failure::{Failure, Outcome, complain};
-use crate::measuring::{self, Step};
-use crate::saved::Place;
+use crate::failure::{Failure, Outcome};
+use crate::measuring;
+use crate::session::{RunArgs, Session, Step};
 
 /// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
 #[derive(Args, Debug)]
@@ -47,18 +43,8 @@ pub struct BandwidthArgs {
     /// Print one JSON document instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Save nothing
-    #[arg(long, conflicts_with = "out")]
-    pub no_save: bool,
-    /// Whatever you want the saved run to say about this machine
-    #[arg(long, value_name = "TEXT")]
-    pub label: Option<String>,
-    /// Seed of the order of trials [default: the time]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub run: RunArgs,
     /// Colours in the table
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
@@ -74,8 +60,6 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
     let rounds = args.rounds as usize;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
     let options = Options {
         seconds: args
             .seconds
@@ -83,33 +67,18 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
         rounds,
         columns,
         cpus,
-        seed: args.seed.unwrap_or(now.as_nanos() as u64),
-        label: args.label.clone(),
+        seed: args.run.seed(),
+        label: args.run.label(),
         program: measuring::this_program()?,
         side: "bandwidth-side",
         pair_side: "pair-side",
     };
-    let place = measuring::place(
-        args.out.as_deref(),
-        args.no_save,
-        now.as_secs(),
-        "bandwidth",
-    )?;
-    let interrupted = measuring::interruptible()?;
+    let session = args.run.session("bandwidth")?;
 
-    let run = measure_and_save(&options, machine, place.as_ref(), &interrupted)?;
-    if args.json {
-        measuring::print_json(&run)?;
-    } else {
-        measuring::print(&table::draw(&run, width()), args.color)?;
-        if let Some(place) = &place {
-            complain(&format!("saved in {}", place.json().display()));
-        }
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+    let run = measure_and_save(&options, machine, &session)?;
+    session.show(&run, args.json, args.color, || {
+        Ok(table::draw(&run, width()))
+    })
 }
 
 fn chosen(args: &BandwidthArgs) -> Result<Vec<Column>> {
@@ -140,14 +109,9 @@ fn width() -> usize {
     }
 }
 
-fn measure_and_save(
-    options: &Options,
-    machine: Machine,
-    place: Option<&Place>,
-    interrupted: &AtomicBool,
-) -> Result<Run> {
+fn measure_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
     let trials = options.columns.len() * options.rounds;
-    measuring::saved_as_it_goes(place, interrupted, csv::tables, |on_step| {
+    session.saved_as_it_goes(csv::tables, |on_step| {
         measure(options, machine, |event| match event {
             Event::Trial { done, column } => on_step(Step::Trial(done, trials, column.title)),
             Event::Round(run) => on_step(Step::Round(run)),

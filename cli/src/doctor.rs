@@ -2,8 +2,6 @@
 
 mod text;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use fullbore::Error;
 use fullbore_lab::doctor::{Report, examine};
@@ -28,11 +26,7 @@ pub struct DoctorArgs {
 }
 
 pub fn run(args: &DoctorArgs) -> Outcome {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let report = examine(
-        std::env::current_exe().ok(),
-        now.unwrap_or_default().as_secs(),
-    );
+    let report = examine(std::env::current_exe().ok());
     if args.json {
         measuring::print_json(&report)?;
     } else {

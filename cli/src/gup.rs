@@ -2,17 +2,13 @@
 
 mod table;
 
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use fullbore_lab::gup::{self, Options};
 use fullbore_lab::machine::{Machine, choose_cpus};
 
 use crate::args::{self, Color};
 use crate::failure::{Failure, Outcome};
-use crate::measuring;
+use crate::session::{Session, progress_bar, seed_of_now};
 
 /// Show what it costs the kernel to find and reference a page (get_user_pages), for each kind of pages.
 #[derive(Args, Debug)]
@@ -37,37 +33,24 @@ pub struct GupArgs {
 
 pub fn run(args: &GupArgs) -> Outcome {
     let machine = Machine::detect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
     let options = Options {
         rounds: args.rounds as usize,
         seconds: args.seconds,
-        seed: now.as_nanos() as u64,
+        seed: seed_of_now(),
         cpu: choose_cpus(&machine).map(|pair| pair.writer),
     };
-    let interrupted = measuring::interruptible()?;
-    let bar = measuring::progress_bar(gup::cases().len() * options.rounds, "trials");
-    let measured = gup::measure(&options, machine, now.as_secs(), |done| {
+    let session = Session::unsaved()?;
+    let bar = progress_bar(gup::cases().len() * options.rounds, "trials");
+    let measured = gup::measure(&options, machine, |done| {
         bar.set_position(done as u64);
         bar.tick();
-        if interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+        session.go_on()
     });
     bar.finish_and_clear();
     let result = match measured {
         // Interrupted before there was anything to show.
-        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        Err(_) if session.is_interrupted() => return Err(Failure::Interrupted),
         other => other?,
     };
-    if args.json {
-        measuring::print_json(&result)?;
-    } else {
-        measuring::print(&table::draw(&result), args.color)?;
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+    session.show(&result, args.json, args.color, || Ok(table::draw(&result)))
 }

@@ -1,8 +1,6 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use clap::Args;
 use fullbore::Result;
 use fullbore_lab::ladder::{Event, Options, climb};
 use fullbore_lab::machine::Machine;
@@ -11,11 +9,49 @@ use fullbore_lab::run::Run;
 use fullbore_lab::rung::Rung;
 use fullbore_lab::trial::Until;
 
-use crate::args::LadderArgs;
+use crate::args::{Color, positive_size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::measuring::{self, Step};
-use crate::saved::Place;
+use crate::measuring;
+use crate::session::{RunArgs, Session, Step};
 use crate::{ladder_csv, table};
+
+/// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore ladder\n  \
+    fullbore ladder --rungs write-read,busy-loop --rounds 15\n  \
+    fullbore ladder --json --no-save > ladder.json")]
+pub struct LadderArgs {
+    /// Only these rungs, by id, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    rungs: Vec<String>,
+    /// Rounds; each runs every rung once, in an order of its own
+    #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Seconds of each trial [default: as many as fit in 45 s altogether]
+    #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S", conflicts_with = "bytes")]
+    seconds: Option<f64>,
+    /// Bytes of each trial, instead of seconds
+    #[arg(long, value_parser = positive_size, value_name = "SIZE")]
+    bytes: Option<u64>,
+    /// CPUs of writer and reader [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "W,R")]
+    cpus: Option<(usize, usize)>,
+    /// Also run N pairs at once, on CPUs of their own, and show how that scales
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), conflicts_with = "cpus")]
+    pairs: Option<u16>,
+    /// Say what each rung changes, and why that helps, and measure nothing
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
+    /// Colours in the table
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
 
 /// The default run takes about so many seconds.
 const BUDGET_S: f64 = 45.0;
@@ -31,8 +67,6 @@ pub fn run(args: &LadderArgs) -> Outcome {
         Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
         None => (rungs, Vec::new()),
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
     let options = Options {
         rounds: args.rounds as usize,
         until: match (args.bytes, args.seconds) {
@@ -46,27 +80,15 @@ pub fn run(args: &LadderArgs) -> Outcome {
         },
         cpus,
         more_cpus,
-        seed: args.seed.unwrap_or(now.as_nanos() as u64),
-        label: args.label.clone(),
+        seed: args.run.seed(),
+        label: args.run.label(),
         side: (measuring::this_program()?, "pair-side"),
         rungs,
     };
-    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "ladder")?;
-    let interrupted = measuring::interruptible()?;
+    let session = args.run.session("ladder")?;
 
-    let run = climb_and_save(&options, machine, place.as_ref(), &interrupted)?;
-    if args.json {
-        measuring::print_json(&run)?;
-    } else {
-        measuring::print(&table::draw(&run), args.color)?;
-        if let Some(place) = &place {
-            complain(&format!("saved in {}", place.json().display()));
-        }
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+    let run = climb_and_save(&options, machine, &session)?;
+    session.show(&run, args.json, args.color, || Ok(table::draw(&run)))
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.
@@ -106,14 +128,9 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-fn climb_and_save(
-    options: &Options,
-    machine: Machine,
-    place: Option<&Place>,
-    interrupted: &AtomicBool,
-) -> Result<Run> {
+fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
     let trials = options.rungs.len() * options.rounds;
-    measuring::saved_as_it_goes(place, interrupted, ladder_csv::tables, |on_step| {
+    session.saved_as_it_goes(ladder_csv::tables, |on_step| {
         climb(options, machine, |event| match event {
             Event::Trial { done, rung } => on_step(Step::Trial(done, trials, &rung.id)),
             Event::Round(run) => on_step(Step::Round(run)),

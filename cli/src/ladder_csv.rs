@@ -14,13 +14,17 @@ fn with_apart(result: &RungResult) -> impl Iterator<Item = &RungResult> {
     std::iter::once(result).chain(&result.apart)
 }
 
+/// A number, or nothing where there is none.
+pub fn number(value: Option<f64>) -> String {
+    value.map_or(String::new(), |v| v.to_string())
+}
+
 /// One line per trial.
 fn raw_csv(run: &Run) -> String {
     let mut csv = String::from(
         "rung,round,state,gib_per_s,seconds,bytes,line_travel_before_ns,line_travel_after_ns,steal,\
          writer_cpu_s,writer_calls,writer_eagain,writer_switches,reader_cpu_s,reader_calls,reader_eagain,reader_switches\n",
     );
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
     for result in run.rungs.iter().flat_map(with_apart) {
         for s in &result.samples {
             let _ = write!(
@@ -55,7 +59,6 @@ fn mean_csv(run: &Run) -> String {
     let mut csv = String::from(
         "rung,state,trials,mean_gib_per_s,median_gib_per_s,ci95_low,ci95_high,ns_per_page,cpu_s_per_gib\n",
     );
-    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
     for result in run.rungs.iter().flat_map(with_apart) {
         let (Some(state), Some(e)) = (result.state, result.gib_per_s) else {
             continue;

@@ -2,10 +2,7 @@
 
 mod draw;
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fullbore::{Error, Result};
@@ -14,9 +11,10 @@ use fullbore_lab::profile::result::{Profile, RungProfile};
 use fullbore_lab::profile::{self, Options, explain, flame, sample};
 
 use crate::args::{Color, trial_seconds, two_cpus};
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome};
 use crate::measuring;
 use crate::saved::Place;
+use crate::session::{Session, progress_bar};
 
 /// Show where the time of each rung goes, per cause in ns/page: bars, flame graphs, and a saved profile.
 #[derive(Args, Debug)]
@@ -63,11 +61,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "profile")?;
-    let interrupted = measuring::interruptible()?;
+    let session = Session::new("profile", args.out.as_deref(), args.no_save)?;
     let options = Options {
         seconds: args.seconds,
         sampling,
@@ -76,51 +70,39 @@ pub fn run(args: &ProfileArgs) -> Outcome {
         side: (measuring::this_program()?, "pair-side"),
         rungs,
     };
-    let bar = measuring::progress_bar(options.rungs.len(), "rungs");
+    let bar = progress_bar(options.rungs.len(), "rungs");
     let profile = profile::profile(&options, machine, |done, rung| {
         bar.set_position(done as u64);
         bar.set_message(rung.id.to_string());
         bar.tick();
-        if interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+        session.go_on()
     });
     bar.finish_and_clear();
     let mut profile = match profile {
         // Ctrl-C reaches the sides, too; then their failure is no news.
-        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        Err(_) if session.is_interrupted() => return Err(Failure::Interrupted),
         other => other?,
     };
     profile.warnings.extend(warning);
-    if let Some(place) = &place {
+    if let Some(place) = session.place() {
         save(&profile, place)?;
     }
-    show(&profile, args)?;
-    if let Some(place) = place.filter(|_| !args.json) {
-        complain(&format!("saved in {}", place.json().display()));
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+    session.show(&profile, args.json, args.color, || {
+        drawn(&profile, args.symbol.as_deref())
+    })
 }
 
-fn show(profile: &Profile, args: &ProfileArgs) -> Outcome {
-    if args.json {
-        return measuring::print_json(profile);
-    }
-    let text = match &args.symbol {
-        None => draw::profile(profile),
-        Some(symbol) => draw::below(profile, symbol).ok_or_else(|| {
-            Error::new(
-                format!("--symbol {symbol}"),
-                "no sample is in a function of that name",
-                "take a name from a flame graph, or profile for longer with --seconds",
-            )
-        })?,
+fn drawn(profile: &Profile, symbol: Option<&str>) -> Result<String> {
+    let Some(symbol) = symbol else {
+        return Ok(draw::profile(profile));
     };
-    measuring::print(&text, args.color)
+    draw::below(profile, symbol).ok_or_else(|| {
+        Error::new(
+            format!("--symbol {symbol}"),
+            "no sample is in a function of that name",
+            "take a name from a flame graph, or profile for longer with --seconds",
+        )
+    })
 }
 
 /// The profile, its tables, and for each side of each rung the folded stacks and a flame graph.

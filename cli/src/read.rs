@@ -13,8 +13,8 @@ use fullbore_lab::side::{Counters, Path, Watch};
 use fullbore_lab::sys;
 use serde::Serialize;
 
-use crate::args::{PairArgs, Side};
 use crate::failure::{Failure, Outcome, print_result};
+use crate::pair_args::{PairArgs, Side};
 use crate::pair_output::{Deadline, describe, end_when_stuck};
 
 pub fn run(args: &PairArgs) -> Outcome {

@@ -1,9 +1,5 @@
 //! `fullbore sweep`: buffer size × capacity of the pipe.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::{Args, ValueEnum};
 use fullbore::pages::PageKind;
 use fullbore::wait::Wait;
@@ -13,9 +9,9 @@ use fullbore_lab::machine::Machine;
 use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
 
 use crate::args::{Color, size, trial_seconds, two_cpus};
-use crate::failure::{Failure, Outcome, complain};
-use crate::measuring::{self, Step, cpus, print, print_json, this_program};
-use crate::saved::Place;
+use crate::failure::{Failure, Outcome};
+use crate::measuring::{cpus, this_program};
+use crate::session::{RunArgs, Session, Step};
 
 mod answer;
 mod csv;
@@ -62,18 +58,8 @@ pub struct SweepArgs {
     /// Print one JSON document instead of the map
     #[arg(long)]
     json: bool,
-    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Save nothing
-    #[arg(long, conflicts_with = "out")]
-    no_save: bool,
-    /// Whatever you want the saved run to say about this machine
-    #[arg(long, value_name = "TEXT")]
-    label: Option<String>,
-    /// Seed of the order of trials [default: the time]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Colours in the map
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
@@ -105,8 +91,6 @@ const LATENCY_S: f64 = 0.06;
 pub fn run(args: &SweepArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = cpus(args.cpus, &machine)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
     let page = machine.page_size as u64;
     let ways = Ways {
         write_with: args.write_with.unwrap_or_default(),
@@ -134,31 +118,20 @@ pub fn run(args: &SweepArgs) -> Outcome {
         latency: args.preset.is_some(),
         rounds,
         cpus,
-        seed: args.seed.unwrap_or(now.as_nanos() as u64),
-        label: args.label.clone(),
+        seed: args.run.seed(),
+        label: args.run.label(),
         preset: args.preset.map(|p| p.name().to_owned()),
         side: (this_program()?, "pair-side"),
     };
-    let place = measuring::place(args.out.as_deref(), args.no_save, now.as_secs(), "sweep")?;
-    let interrupted = measuring::interruptible()?;
+    let session = args.run.session("sweep")?;
 
-    let sweep = sweep_and_save(&options, machine, place.as_ref(), &interrupted)?;
-    if args.json {
-        print_json(&sweep)?;
-    } else {
-        let text = match args.preset {
+    let sweep = sweep_and_save(&options, machine, &session)?;
+    session.show(&sweep, args.json, args.color, || {
+        Ok(match args.preset {
             Some(Preset::PagesInFlight) => answer::draw(&sweep),
             None => map::draw(&sweep, map::shades(args.color)),
-        };
-        print(&text, args.color)?;
-        if let Some(place) = &place {
-            complain(&format!("saved in {}", place.json().display()));
-        }
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    Ok(())
+        })
+    })
 }
 
 /// Buffers and capacities that were asked for, or those that suit this machine.
@@ -204,13 +177,8 @@ fn largest_granted() -> Result<u64> {
     Ok(capacity::largest(end)?.granted as u64)
 }
 
-fn sweep_and_save(
-    options: &Options,
-    machine: Machine,
-    place: Option<&Place>,
-    interrupted: &AtomicBool,
-) -> Result<Sweep> {
-    measuring::saved_as_it_goes(place, interrupted, csv::tables, |on_step| {
+fn sweep_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Sweep> {
+    session.saved_as_it_goes(csv::tables, |on_step| {
         fullbore_lab::sweep::sweep(options, machine, |event| match event {
             Event::Trial { done, of } => on_step(Step::Trial(done, of, "")),
             Event::Round(sweep) => on_step(Step::Round(sweep)),

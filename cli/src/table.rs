@@ -95,25 +95,35 @@ pub fn machine(machine: &Machine) -> String {
     )
 }
 
+/// Where writer and reader ran, and how far apart that was.
+pub fn place([writer, reader]: [usize; 2], travel: Option<(f64, State)>) -> String {
+    if writer == reader {
+        return format!("writer and reader share CPU {writer}");
+    }
+    format!(
+        "writer on CPU {writer}, reader on CPU {reader}{}",
+        distance(travel)
+    )
+}
+
+/// How far apart two CPUs were, where that is known.
+pub fn distance(travel: Option<(f64, State)>) -> String {
+    travel.map_or(String::new(), |(ns, state)| {
+        format!(" ({state}: a cache line travels {ns:.0} ns)")
+    })
+}
+
 fn headline(run: &Run) -> String {
-    let machine = &run.machine;
-    let [writer, reader] = run.method.cpus;
+    let machine = &run.head.machine;
     let each = match run.method.until {
         Until::Seconds(s) => format!("{s:.2} s"),
         Until::Bytes(n) => fullbore::size::Size(n).to_string(),
     };
-    let distance = run
+    let travel = run
         .rungs
         .iter()
-        .find_map(|r| Some((r.line_travel_ns.before?, r.state?)))
-        .map_or(String::new(), |(ns, state)| {
-            format!(" ({state}: a cache line travels {ns:.0} ns)")
-        });
-    let place = if writer == reader {
-        format!("writer and reader share CPU {writer}")
-    } else {
-        format!("writer on CPU {writer}, reader on CPU {reader}{distance}")
-    };
+        .find_map(|r| Some((r.line_travel_ns.before?, r.state?)));
+    let place = place(run.method.cpus, travel);
     format!(
         "{}\n{place}\n{} of {} rounds, {each} a trial",
         self::machine(machine),

@@ -8,8 +8,8 @@ use fullbore_lab::side::{Counters, Watch};
 use fullbore_lab::sys;
 use fullbore_lab::writer::Writer;
 
-use crate::args::{PairArgs, Side};
 use crate::failure::{Failure, Outcome, complain};
+use crate::pair_args::{PairArgs, Side};
 use crate::pair_output::{Deadline, describe, end_when_stuck};
 
 pub fn run(args: &PairArgs) -> Outcome {

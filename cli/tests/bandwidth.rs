@@ -91,7 +91,7 @@ fn json_has_every_column_asked_for_its_round_trips_and_the_row_of_2005() {
     run.quiet_success();
     let saved = document(&run);
     assert_eq!(
-        (saved.label.as_deref(), saved.method.seed),
+        (saved.head.label.as_deref(), saved.method.seed),
         (Some("here"), 7)
     );
     assert_eq!(saved.method.message_bytes, 65536);
@@ -192,7 +192,7 @@ fn memory_is_measured_in_buffers_larger_than_the_cache_or_it_says_why_not() {
     let run = run(home.bandwidth(line));
     run.quiet_success();
     let saved = document(&run);
-    let caches = saved.machine.topology.last_level_caches.iter();
+    let caches = saved.head.machine.topology.last_level_caches.iter();
     let cache = caches.filter_map(|c| c.size).max().unwrap_or(0);
     let small = saved.method.memory_bytes <= cache;
     let said = saved

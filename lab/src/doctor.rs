@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::head::Head;
 use crate::machine::{self, Machine};
 
 pub use cost::Measured;
@@ -124,20 +125,15 @@ pub struct Group {
 /// Everything that was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Form of this document.
-    pub schema: &'static str,
-    /// Version of this program.
-    pub version: &'static str,
-    /// Seconds since 1970.
-    pub started_unix_s: u64,
+    /// Of the form `fullbore.doctor/1`.
+    #[serde(flatten)]
+    pub head: Head,
     /// Whether Fullbore can do its job here at all.
     pub is_usable: bool,
     /// What was measured.
     pub measured: Measured,
     /// The checks.
     pub groups: Vec<Group>,
-    /// The kind of machine.
-    pub machine: Machine,
 }
 
 impl Report {
@@ -151,27 +147,28 @@ impl Report {
 ///
 /// `program` is this program's own file where that is known: the lab starts its trials from it.
 #[must_use]
-pub fn examine(program: Option<PathBuf>, started_unix_s: u64) -> Report {
-    let machine = Machine::detect();
+pub fn examine(program: Option<PathBuf>) -> Report {
+    let head = Head::new("fullbore.doctor/1", None, Machine::detect());
+    let machine = &head.machine;
     let status = machine::read("/proc/self/status").unwrap_or_default();
     // Costs first: what follows would disturb them.
-    let measured = cost::measure(&machine);
+    let measured = cost::measure(machine);
     let groups = vec![
         Group {
             title: "System calls",
-            checks: calls::judge(&calls::Facts::read(&machine, &status, program)),
+            checks: calls::judge(&calls::Facts::read(machine, &status, program)),
         },
         Group {
             title: "Memory",
-            checks: memory::judge(&memory::Facts::read(&machine, &status)),
+            checks: memory::judge(&memory::Facts::read(machine, &status)),
         },
         Group {
             title: "Limits on pipes",
-            checks: limits::judge(&limits::Facts::read(&machine)),
+            checks: limits::judge(&limits::Facts::read(machine)),
         },
         Group {
             title: "Processors",
-            checks: processor::judge(&processor::Facts::read(&machine), &measured),
+            checks: processor::judge(&processor::Facts::read(machine), &measured),
         },
         Group {
             title: "What may be watched",
@@ -180,28 +177,16 @@ pub fn examine(program: Option<PathBuf>, started_unix_s: u64) -> Report {
     ];
     let is_fatal = |group: &Group| group.checks.iter().any(|check| check.is_fatal);
     Report {
-        schema: "fullbore.doctor/1",
-        version: env!("CARGO_PKG_VERSION"),
-        started_unix_s,
         is_usable: !groups.iter().any(is_fatal),
         measured,
         groups,
-        machine,
+        head,
     }
 }
 
 /// How to let a container make the system calls that its sandbox refuses.
 const ALLOW_CALLS: &str =
     "docker run --security-opt seccomp=unconfined, or a seccomp profile that allows the call";
-
-/// The system's message, without Rust's `(os error N)`.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
 
 /// Whether something is there: a file that is absent from a directory that can be seen is missing, otherwise nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use fullbore::pages::{self, PageKind, Pages, Request};
 use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::head::Head;
 use crate::machine::Machine;
 use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys::gup::Lent;
@@ -40,14 +41,9 @@ pub struct Options {
 /// Everything measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gup {
-    /// Form of this document.
-    pub schema: &'static str,
-    /// Version of this program.
-    pub version: &'static str,
-    /// Seconds since 1970.
-    pub started_unix_s: u64,
-    /// The kind of machine.
-    pub machine: Machine,
+    /// Of the form `fullbore.gup/1`.
+    #[serde(flatten)]
+    pub head: Head,
     /// How it was measured.
     pub method: Method,
     /// One row for each kind of pages, touched and untouched.
@@ -178,15 +174,12 @@ enum Means {
 pub fn measure(
     options: &Options,
     machine: Machine,
-    started_unix_s: u64,
     mut done: impl FnMut(usize) -> ControlFlow<()> + Send,
 ) -> Result<Gup> {
     // On a thread of its own: its CPU is nobody else's business.
     std::thread::scope(|scope| {
         std::thread::Builder::new()
-            .spawn_scoped(scope, || {
-                measure_here(options, machine, started_unix_s, &mut done)
-            })
+            .spawn_scoped(scope, || measure_here(options, machine, &mut done))
             .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -205,9 +198,9 @@ pub fn cases() -> Vec<(PageKind, bool)> {
 fn measure_here(
     options: &Options,
     machine: Machine,
-    started_unix_s: u64,
     done: &mut impl FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Gup> {
+    let head = Head::new("fullbore.gup/1", None, machine);
     let mut warnings = Vec::new();
     let mut cpu = options.cpu;
     if let Some(number) = cpu
@@ -267,10 +260,7 @@ fn measure_here(
         ));
     }
     Ok(Gup {
-        schema: "fullbore.gup/1",
-        version: env!("CARGO_PKG_VERSION"),
-        started_unix_s,
-        machine,
+        head,
         method: method(options, means, cpu, rounds_done),
         small_to_huge: small_to_huge(&rows),
         rows,

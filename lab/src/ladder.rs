@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use fullbore::{Error, Result};
 
+use crate::head::Head;
 use crate::machine::{self, Machine};
 use crate::memory::{self, MemoryRates};
 use crate::pair::{self, Trial};
@@ -67,11 +68,8 @@ pub fn climb(
 ) -> Result<Run> {
     let rungs = &options.rungs;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rungs.len()];
+    let head = Head::new(SCHEMA, options.label.clone(), machine);
     let mut run = Run {
-        schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: crate::sys::unix_s(),
-        label: options.label.clone(),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
             pairs: options.more_cpus.iter().map(|&(w, r)| [w, r]).collect(),
@@ -81,8 +79,8 @@ pub fn climb(
             until: options.until,
             seed: options.seed,
         },
-        memory: Some(measure_memory(options.cpus.0, &machine)),
-        machine,
+        memory: Some(measure_memory(options.cpus.0, &head.machine)),
+        head,
         rungs: Vec::new(),
         warnings: Vec::new(),
     };

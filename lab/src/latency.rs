@@ -30,12 +30,12 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// What these times say; `None` where there are none.
+    /// What these times say, each made by [`ns`]; `None` where there are none.
     #[must_use]
-    pub fn of(mut times: Vec<Duration>) -> Option<Self> {
+    pub(crate) fn of(mut times: Vec<u32>) -> Option<Self> {
         times.sort_unstable();
         let last = times.len().checked_sub(1)?;
-        let us = |rank: usize| times[rank].as_secs_f64() * 1e6;
+        let us = |rank: usize| f64::from(times[rank]) / 1000.0;
         Some(Self {
             count: times.len(),
             median_us: us(last / 2),
@@ -43,6 +43,11 @@ impl RoundTrips {
             p99_us: us((times.len() * 99).div_ceil(100) - 1),
         })
     }
+}
+
+/// A time in nanoseconds, as small as it can be kept; 4.3 s stand for all that is longer.
+pub(crate) fn ns(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
 /// Sends one byte through a pipe of this capacity to another thread, and back through a second one, many times: the
@@ -54,34 +59,53 @@ impl RoundTrips {
 /// # Errors
 /// The capacity is not granted, or a CPU may not be used.
 pub fn round_trips(capacity: u64, cpus: (usize, usize)) -> Result<RoundTrips> {
-    let there = pipe_of(capacity)?;
-    let back = pipe_of(capacity)?;
-    std::thread::scope(|scope| {
-        // Each thread owns the ends it uses: when one ends, the other sees end of file or EPIPE and ends, too.
-        let (answer_in, answer_out) = (there.0, back.1);
-        let answer = scope.spawn(move || {
-            sys::pin_to_cpu(cpus.1)?;
-            answer_all(&answer_in, &answer_out).map_err(broken)
-        });
-        let (ask_out, ask_in) = (there.1, back.0);
-        let ask = scope.spawn(move || {
-            sys::pin_to_cpu(cpus.0)?;
-            ask_many(&ask_out, &ask_in).map_err(broken)
-        });
-        let times = ask.join().map_err(|_| given_up())?;
-        let answered = answer.join().map_err(|_| given_up())?;
-        // Where both fail, the one that could not start is the reason.
-        answered?;
-        RoundTrips::of(times?).ok_or_else(given_up)
+    let pipes = [pipe_of(capacity)?, pipe_of(capacity)?];
+    let times = between_threads(pipes, cpus, ask_many)?;
+    RoundTrips::of(times).ok_or_else(|| {
+        Error::new(
+            "latency cannot be measured",
+            "no round trip was finished",
+            "run it again",
+        )
     })
 }
 
-fn given_up() -> Error {
-    Error::new(
-        "latency cannot be measured",
-        "no round trip was finished",
-        "run it again",
-    )
+/// Has `ask`, on the first CPU, send bytes to a thread on the second one, which sends them back. It is given the ends to
+/// write to and to read from.
+///
+/// # Errors
+/// A CPU may not be used, or what `ask` reports.
+pub(crate) fn between_threads<T: Send>(
+    [there, back]: [(OwnedFd, OwnedFd); 2],
+    cpus: (usize, usize),
+    ask: impl FnOnce(&OwnedFd, &OwnedFd) -> io::Result<T> + Send,
+) -> Result<T> {
+    std::thread::scope(|scope| {
+        // Each thread owns the ends it uses: when one ends, the other sees end of file or EPIPE and ends, too.
+        let (answer_in, answer_out) = (there.0, back.1);
+        let answer = std::thread::Builder::new()
+            .spawn_scoped(scope, move || {
+                sys::pin_to_cpu(cpus.1)?;
+                answer_all(&answer_in, &answer_out).map_err(broken)
+            })
+            .map_err(broken)?;
+        let (ask_out, ask_in) = (there.1, back.0);
+        let ask = std::thread::Builder::new()
+            .spawn_scoped(scope, move || {
+                sys::pin_to_cpu(cpus.0)?;
+                ask(&ask_out, &ask_in).map_err(broken)
+            })
+            .map_err(broken)?;
+        let asked = ask
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let answered = answer
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Where both fail, the one that could not start is the reason.
+        answered?;
+        asked
+    })
 }
 
 fn broken(e: io::Error) -> Error {
@@ -95,36 +119,48 @@ fn pipe_of(bytes: u64) -> Result<(OwnedFd, OwnedFd)> {
     Ok(ends)
 }
 
-fn answer_all(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
+/// Sends a byte and waits for it to come back.
+pub(crate) fn trip(to: impl AsFd, from: impl AsFd) -> io::Result<()> {
     let mut byte = [0];
-    while fullbore::sys::read(&from, &mut byte)? == 1 {
-        match fullbore::sys::write(&to, &byte) {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break, // they have had enough
-            other => other?,
-        };
+    fullbore::sys::write(to, &byte)?;
+    match fullbore::sys::read(from, &mut byte)? {
+        1 => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    Ok(())
 }
 
-fn ask_many(to: impl AsFd, from: impl AsFd) -> io::Result<Vec<Duration>> {
-    let mut byte = [1];
-    let mut trip = || {
-        fullbore::sys::write(&to, &byte)?;
-        match fullbore::sys::read(&from, &mut byte)? {
-            1 => Ok::<_, io::Error>(()),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+/// Sends every byte back until there are no more, or nobody wants any; returns how many it were.
+pub(crate) fn answer_all(from: impl AsFd, to: impl AsFd) -> io::Result<u64> {
+    let mut byte = [0];
+    let mut answered = 0;
+    loop {
+        let back = match fullbore::sys::read(&from, &mut byte) {
+            Ok(0) => return Ok(answered),
+            Ok(_) => fullbore::sys::write(&to, &byte),
+            Err(e) => Err(e),
+        };
+        match back.map_err(|e| (e.kind(), e)) {
+            Ok(n) => answered += n as u64,
+            // They have measured enough.
+            Err((io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset, _)) => {
+                return Ok(answered);
+            }
+            Err((_, e)) => return Err(e),
         }
-    };
+    }
+}
+
+fn ask_many(to: &OwnedFd, from: &OwnedFd) -> io::Result<Vec<u32>> {
     for _ in 0..WARM_UP {
-        trip()?;
+        trip(to, from)?;
     }
     let mut times = Vec::with_capacity(TRIPS);
     let mut before = Instant::now();
     let end = before + MEASURE;
     while times.len() < TRIPS && before < end {
-        trip()?;
+        trip(to, from)?;
         let now = Instant::now();
-        times.push(now - before);
+        times.push(ns(now - before));
         before = now;
     }
     Ok(times)
@@ -137,7 +173,12 @@ mod tests {
 
     #[test]
     fn percentile_is_a_time_that_occurred() {
-        let times = |n: u64| (1..=n).rev().map(Duration::from_micros).collect();
+        let times = |n: u64| {
+            (1..=n)
+                .rev()
+                .map(|us| ns(Duration::from_micros(us)))
+                .collect()
+        };
         let of = RoundTrips::of(times(200)).unwrap();
         assert_eq!((of.count, of.median_us, of.p99_us), (200, 100.0, 198.0));
         let of = RoundTrips::of(times(1)).unwrap();

@@ -10,6 +10,7 @@ pub mod config;
 pub mod doctor;
 pub mod faults;
 pub mod gup;
+pub mod head;
 pub mod ladder;
 pub mod latency;
 pub mod load;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bandwidth;
-use crate::machine::Machine;
+use crate::head::Head;
 use crate::profile::result::Profile;
 use crate::run::{self, Run};
 use crate::sweep::{self, Sweep};
@@ -91,47 +91,14 @@ impl Saved {
         }
     }
 
-    /// The machine it was made on.
+    /// What it begins with. The label may hold anything: see [`shown`].
     #[must_use]
-    pub fn machine(&self) -> &Machine {
+    pub fn head(&self) -> &Head {
         match self {
-            Self::Ladder(run) => &run.machine,
-            Self::Profile(profile) => &profile.machine,
-            Self::Sweep(sweep) => &sweep.machine,
-            Self::Bandwidth(run) => &run.machine,
-        }
-    }
-
-    /// The version of Fullbore that made it.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        match self {
-            Self::Ladder(run) => &run.version,
-            Self::Profile(profile) => &profile.version,
-            Self::Sweep(sweep) => &sweep.version,
-            Self::Bandwidth(run) => &run.version,
-        }
-    }
-
-    /// Its start, in seconds since 1970 UTC.
-    #[must_use]
-    pub fn started_unix_s(&self) -> u64 {
-        match self {
-            Self::Ladder(run) => run.started_unix_s,
-            Self::Profile(profile) => profile.started_unix_s,
-            Self::Sweep(sweep) => sweep.started_unix_s,
-            Self::Bandwidth(run) => run.started_unix_s,
-        }
-    }
-
-    /// What its owner wanted to say. May hold anything: see [`shown`].
-    #[must_use]
-    pub fn label(&self) -> Option<&str> {
-        match self {
-            Self::Ladder(run) => run.label.as_deref(),
-            Self::Profile(profile) => profile.label.as_deref(),
-            Self::Sweep(sweep) => sweep.label.as_deref(),
-            Self::Bandwidth(run) => run.label.as_deref(),
+            Self::Ladder(run) => &run.head,
+            Self::Profile(profile) => &profile.head,
+            Self::Sweep(sweep) => &sweep.head,
+            Self::Bandwidth(run) => &run.head,
         }
     }
 }
@@ -165,10 +132,10 @@ fn parse(text: &str) -> std::result::Result<Saved, Bad> {
         kind_of(schema.ok_or_else(|| foreign("it has no \"schema\": \"fullbore.…\"".to_owned()))?)?;
     numbers_are_sane(&document, &mut String::new(), false)?;
     let saved = match kind {
-        Kind::Ladder => Saved::Ladder(typed(kind, document)?),
-        Kind::Profile => Saved::Profile(typed(kind, document)?),
-        Kind::Sweep => Saved::Sweep(typed(kind, document)?),
-        Kind::Bandwidth => Saved::Bandwidth(typed(kind, document)?),
+        Kind::Ladder => Saved::Ladder(typed(kind, &document)?),
+        Kind::Profile => Saved::Profile(typed(kind, &document)?),
+        Kind::Sweep => Saved::Sweep(typed(kind, &document)?),
+        Kind::Bandwidth => Saved::Bandwidth(typed(kind, &document)?),
     };
     Ok(saved)
 }
@@ -279,23 +246,27 @@ fn numbers_are_sane(
     Ok(())
 }
 
-fn typed<T: DeserializeOwned>(kind: Kind, document: Value) -> std::result::Result<Box<T>, Bad> {
-    serde_path_to_error::deserialize(document)
-        .map(Box::new)
-        .map_err(|e| {
-            let path = match e.path().to_string() {
-                path if path == "." => String::new(),
-                path => format!(" at {}", shown(&path)),
-            };
-            Bad(
-                format!(
-                    "it is not {}{path}: {}",
-                    kind.schema(),
-                    shown(&e.inner().to_string())
-                ),
-                "it was damaged or changed: use another run",
-            )
-        })
+fn typed<T: DeserializeOwned>(kind: Kind, document: &Value) -> std::result::Result<Box<T>, Bad> {
+    // Of a field of the head that is wrong, the whole document could not say which it is.
+    placed::<Head>(kind, document)?;
+    placed(kind, document).map(Box::new)
+}
+
+fn placed<T: DeserializeOwned>(kind: Kind, document: &Value) -> std::result::Result<T, Bad> {
+    serde_path_to_error::deserialize(document).map_err(|e| {
+        let path = match e.path().to_string() {
+            path if path == "." => String::new(),
+            path => format!(" at {}", shown(&path)),
+        };
+        Bad(
+            format!(
+                "it is not {}{path}: {}",
+                kind.schema(),
+                shown(&e.inner().to_string())
+            ),
+            "it was damaged or changed: use another run",
+        )
+    })
 }
 
 #[cfg(test)]
@@ -320,7 +291,7 @@ mod tests {
     fn committed_run_is_read() {
         let saved = load(OLD).unwrap();
         assert_eq!(saved.kind(), Kind::Ladder);
-        assert_eq!(saved.label(), Some("2-CPU KVM guest"));
+        assert_eq!(saved.head().label.as_deref(), Some("2-CPU KVM guest"));
         let Saved::Ladder(run) = saved else {
             panic!("not a ladder");
         };
@@ -356,6 +327,8 @@ mod tests {
         );
         let text = changed(|d| d["rungs"][1]["gib_per_s"]["median"] = Value::Null);
         assert!(text.contains("at rungs[1].gib_per_s.median: "), "{text}");
+        let text = changed(|d| d["machine"]["topology"]["cores"][0] = "all".into());
+        assert!(text.contains("at machine.topology.cores[0]: "), "{text}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use fullbore::pages::scan::mapped_huge;
 use fullbore::{Error, Result};
 use serde::Serialize;
 
+use crate::sys::plain;
 use crate::walk::{Entry, Mapping, compound, flag_names};
 
 /// Whose addresses.
@@ -313,13 +314,4 @@ fn own_refused(error: &io::Error) -> String {
         ),
         _ => format!("/proc/self/pagemap: {why}; run as root"),
     }
-}
-
-/// The system's message without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }

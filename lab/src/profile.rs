@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use fullbore::{Error, Result};
 
+use crate::head::Head;
 use crate::ladder::WARM_UP_S;
 use crate::machine::{self, Machine};
 use crate::pair::{self, Trial};
@@ -57,10 +58,7 @@ pub fn profile(
     mut go_on: impl FnMut(usize, &Rung) -> ControlFlow<()>,
 ) -> Result<Profile> {
     let mut profile = Profile {
-        schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: crate::sys::unix_s(),
-        label: options.label.clone(),
+        head: Head::new(SCHEMA, options.label.clone(), machine),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
             seconds: options.seconds,
@@ -69,7 +67,6 @@ pub fn profile(
             kernel: options.sampling.kernel,
             cpu_wide: options.sampling.cpu_wide,
         },
-        machine,
         rungs: Vec::new(),
         warnings: Vec::new(),
     };

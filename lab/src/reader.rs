@@ -13,7 +13,7 @@ use fullbore::{Error, Result};
 
 use crate::config::{Config, ReadWith, WriteWith};
 use crate::sequence;
-use crate::side::{Counters, Descriptor, Path, Watch, map_buffer};
+use crate::side::{Counters, Descriptor, Path, Watch, map_buffer, needed};
 use crate::sys::{BLOCK, Shared, SharedMemory};
 use crate::writer::tee_pattern;
 
@@ -63,16 +63,9 @@ impl<'a> Reader<'a> {
             }
             ReadWith::Splice => Way::Splice(Discard::new()?, splice_flags(config)),
             ReadWith::Relay => Way::Relay(Relay::new()?, splice_flags(config)),
-            ReadWith::SharedMemory => match shared {
-                Some(shared) => Way::SharedMemory(shared, map_buffer(config, &mut note)?),
-                None => {
-                    return Err(Error::new(
-                        "no shared memory",
-                        "this is for the ladder only",
-                        "",
-                    ));
-                }
-            },
+            ReadWith::SharedMemory => {
+                Way::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
+            }
         };
         Ok(Self {
             config: config.clone(),

@@ -1,14 +1,17 @@
 //! A run: all trials of one climb, and what they say. This is what is saved.
 
+mod state;
+
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
+use crate::head::Head;
 use crate::memory::MemoryRates;
 use crate::pair::Reports;
 use crate::rung::{Place, Rung};
 use crate::stats::{self, Estimate, Verdict};
-use crate::travel::{Distance, distance};
 use crate::trial::{SideReport, Until};
+pub use state::{LineTravel, State};
+pub(crate) use state::{prevailing, state_warnings, states};
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.ladder/1";
@@ -17,19 +20,11 @@ pub const SCHEMA: &str = "fullbore.ladder/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How trials were made.
     pub method: Method,
-    /// The machine's kind.
-    pub machine: Machine,
     /// Rates of memory without a pipe; absent where they were not measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory: Option<MemoryRates>,
@@ -58,58 +53,6 @@ pub struct Method {
     pub until: Until,
     /// Seed of the order of trials.
     pub seed: u64,
-}
-
-/// Travel time of a cache line between the two CPUs, in ns, one way. Absent where both sides share a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct LineTravel {
-    /// Just before the trial.
-    pub before: Option<f64>,
-    /// Just after it.
-    pub after: Option<f64>,
-}
-
-/// State of the machine during a trial. Trials of different states are never pooled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// The two CPUs were near each other.
-    Near,
-    /// They were far from each other.
-    Far,
-    /// They moved during the trial.
-    Moved,
-    /// Both sides shared one CPU.
-    OneCpu,
-    /// The travel time could not be measured.
-    Unknown,
-}
-
-impl std::fmt::Display for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Near => "near",
-            Self::Far => "far",
-            Self::Moved => "moved",
-            Self::OneCpu => "one-cpu",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-impl LineTravel {
-    /// The state these two times stand for.
-    #[must_use]
-    pub fn state(&self) -> State {
-        match (self.before.map(distance), self.after.map(distance)) {
-            (Some(Distance::Near), Some(Distance::Near)) => State::Near,
-            (Some(Distance::Far), Some(Distance::Far)) => State::Far,
-            (Some(_), Some(_)) => State::Moved,
-            _ => State::Unknown,
-        }
-    }
 }
 
 /// One trial of one rung.
@@ -254,7 +197,7 @@ pub struct PathPair {
 }
 
 /// More than this share of stolen or waited-for time is flagged.
-const NOTICEABLE: f64 = 0.02;
+pub(crate) const NOTICEABLE: f64 = 0.02;
 
 /// Sums up what has been measured so far. `samples[i]` and the messages in `failures[i]` belong to `rungs[i]`.
 #[must_use]
@@ -272,7 +215,7 @@ pub fn summarise(
             one_state(rung, &samples[i], state, first, previous)
         };
         // Where both sides share a CPU, the distance to another one does not matter.
-        let states = states(&samples[i]);
+        let states = states(samples[i].iter().map(|s| s.state));
         let mine = states
             .iter()
             .copied()
@@ -299,45 +242,13 @@ pub fn summarise(
 /// What a reader of the whole run should know.
 #[must_use]
 pub fn warnings(samples: &[Vec<Sample>]) -> Vec<String> {
-    state_warnings(states(samples.iter().flatten()))
-}
-
-/// What a reader should know of the states that were seen, each once.
-pub(crate) fn state_warnings(mut seen: Vec<State>) -> Vec<String> {
-    seen.retain(|s| *s != State::OneCpu);
-    let mut warnings = Vec::new();
-    if seen.len() > 1 {
-        let names: Vec<_> = seen.iter().map(State::to_string).collect();
-        warnings.push(format!(
-            "the two CPUs did not stay where they were ({}): trials of each state are shown apart and never pooled",
-            names.join(", ")
-        ));
-    }
-    if seen == [State::Far] {
-        warnings.push("the two CPUs are far from each other: figures of two CPUs would be higher on near ones".into());
-    }
-    warnings
-}
-
-fn states<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<State> {
-    let mut states: Vec<_> = samples.into_iter().map(|s| s.state).collect();
-    states.sort();
-    states.dedup();
-    states
+    let states = states(samples.iter().flatten().map(|s| s.state));
+    state_warnings(&states, "figures of two CPUs would be higher on near ones")
 }
 
 /// The state of most trials on two CPUs.
 fn prevailing_state(samples: &[Vec<Sample>]) -> Option<State> {
     prevailing(samples.iter().flatten().map(|s| s.state))
-}
-
-/// The most frequent state of two CPUs.
-pub(crate) fn prevailing(seen: impl Iterator<Item = State> + Clone) -> Option<State> {
-    let count = |state| seen.clone().filter(|s| *s == state).count();
-    [State::Unknown, State::Far, State::Moved, State::Near]
-        .into_iter()
-        .filter(|s| count(*s) > 0)
-        .max_by_key(|s| count(*s))
 }
 
 fn one_state(
@@ -411,17 +322,19 @@ fn pairs(samples: &[Sample], others: &[Sample]) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// `what`, and in which of the trials, each given by its round, if in any.
+pub(crate) fn in_rounds(trials: impl Iterator<Item = (usize, bool)>, what: &str) -> Option<String> {
+    let rounds: Vec<_> = trials
+        .filter(|(_, doubtful)| *doubtful)
+        .map(|(round, _)| (round + 1).to_string())
+        .collect();
+    let noun = if rounds.len() == 1 { "round" } else { "rounds" };
+    (!rounds.is_empty()).then(|| format!("{what} in {noun} {}", rounds.join(", ")))
+}
+
 fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
-    let trials = |which: Vec<bool>, what: &str| {
-        let rounds: Vec<_> = samples
-            .iter()
-            .zip(which)
-            .filter(|(_, doubtful)| *doubtful)
-            .map(|(s, _)| (s.round + 1).to_string())
-            .collect();
-        let noun = if rounds.len() == 1 { "round" } else { "rounds" };
-        (!rounds.is_empty()).then(|| format!("{what} in {noun} {}", rounds.join(", ")))
-    };
+    let trials =
+        |which: Vec<bool>, what| in_rounds(samples.iter().map(|s| s.round).zip(which), what);
     let mut doubts = Vec::new();
     doubts.extend(trials(stats::outliers(rates), "outlier"));
     let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);

@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use fullbore::pages::{PageKind, Pages, Request};
 use fullbore::sys::{self, End};
 use fullbore::wait::Wait;
+use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::sys::SharedMemory;
 
 /// What one side has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,9 +142,17 @@ impl<'fd> Descriptor<'fd> {
     }
 }
 
+/// The shared memory, on a rung without a pipe.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn needed(shared: Option<&SharedMemory>) -> Result<&SharedMemory> {
+    shared.ok_or_else(|| Error::new("no shared memory", "this is for the ladder only", ""))
+}
+
 /// Maps one buffer as the options ask for it, and proves it if asked to. Pages that should be huge and are not are
 /// noted.
-pub(crate) fn map_buffer(config: &Config, note: &mut Option<String>) -> fullbore::Result<Pages> {
+pub(crate) fn map_buffer(config: &Config, note: &mut Option<String>) -> Result<Pages> {
     let pages = Pages::map(&Request {
         len: usize::try_from(config.buf_size).unwrap_or(usize::MAX),
         kind: config.pages,

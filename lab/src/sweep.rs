@@ -5,9 +5,9 @@ use fullbore::wait::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, PipeSize, ReadWith, WriteWith};
+use crate::head::Head;
 use crate::latency::RoundTrips;
-use crate::machine::Machine;
-use crate::run::{LineTravel, State, prevailing, state_warnings};
+use crate::run::{LineTravel, State, prevailing, state_warnings, states};
 use crate::stats::{self, Estimate};
 use crate::text;
 
@@ -23,19 +23,11 @@ pub const SCHEMA: &str = "fullbore.sweep/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sweep {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How trials were made.
     pub method: Method,
-    /// The machine's kind.
-    pub machine: Machine,
     /// Sizes of a buffer in bytes, ascending: the columns.
     pub buffers: Vec<u64>,
     /// Capacities in bytes, ascending: the rows. As granted; as asked for where nothing was granted.
@@ -194,13 +186,11 @@ impl Sweep {
     fn summarise(&mut self) {
         let seen = self.cells.iter().flat_map(|c| &c.samples).map(|s| s.state);
         let main = prevailing(seen.clone());
-        let mut states: Vec<_> = seen.collect();
-        states.sort_unstable();
-        states.dedup();
+        let states = states(seen);
         for cell in &mut self.cells {
             cell.summarise(main);
         }
-        self.warnings = state_warnings(states);
+        self.warnings = state_warnings(&states, "figures of two CPUs would be higher on near ones");
         let few = self.cells.iter().map(|c| c.of(c.state).count()).min();
         if self.method.rounds_done < self.method.rounds {
             self.warnings.push(format!(
@@ -234,9 +224,7 @@ impl Cell {
     }
 
     fn summarise(&mut self, main: Option<State>) {
-        let mut states: Vec<_> = self.samples.iter().map(|s| s.state).collect();
-        states.sort_unstable();
-        states.dedup();
+        let states = states(self.samples.iter().map(|s| s.state));
         let mine = states.iter().copied().find(|s| Some(*s) == main);
         self.state = mine.or(states.first().copied());
         let rate = |state| {

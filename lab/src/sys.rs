@@ -56,6 +56,15 @@ pub fn usage() -> Usage {
     }
 }
 
+/// The system's message, without Rust's `(os error N)`.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
 /// Now, in seconds since 1970 UTC: when a run began.
 pub(crate) fn unix_s() -> u64 {
     std::time::SystemTime::now()

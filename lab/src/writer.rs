@@ -15,7 +15,7 @@ use fullbore::{Constant, Error, PipeWriter, Result, capacity};
 
 use crate::config::{Config, PipeSize, WriteWith};
 use crate::sequence;
-use crate::side::{Counters, Descriptor, Path, Watch, map_buffer};
+use crate::side::{Counters, Descriptor, Path, Watch, map_buffer, needed};
 use crate::sys::{BLOCK, BLOCKS, Shared, SharedMemory};
 
 /// A writer whose memory is ready.
@@ -85,16 +85,9 @@ impl<'a> Writer<'a> {
                     .map_err(|e| Error::new("tee refused", e, "use --write-with write"))?;
                 Way::Tee(constant)
             }
-            WriteWith::SharedMemory => match shared {
-                Some(shared) => Way::SharedMemory(shared, map_buffer(config, &mut note)?),
-                None => {
-                    return Err(Error::new(
-                        "no shared memory",
-                        "this is for the ladder only",
-                        "",
-                    ));
-                }
-            },
+            WriteWith::SharedMemory => {
+                Way::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
+            }
         };
         Ok(Self {
             config: config.clone(),

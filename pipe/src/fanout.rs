@@ -9,6 +9,7 @@
 //!   so takes all of the batch or shows that it is not to be had. It is never continued: that would send the head twice;
 //! - errors are either of the input or of one output.
 
+mod output;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::private::Private;
 use crate::pump::{Route, is_refusal};
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter, events};
+use output::Output;
 
 /// Bytes per call at most; a round number that fits every kernel's limit.
 const PIECE: usize = 1 << 30;
@@ -106,21 +108,6 @@ pub struct Fanout<'fd> {
     waits: Waiter,
 }
 
-#[derive(Debug)]
-struct Output<'fd> {
-    to: BorrowedFd<'fd>,
-    failed: bool,
-    /// Its copy of the batch, in slots. Absent where everything is done by hand.
-    slots: Option<Private>,
-    /// Its copy of the batch, in memory, where it cannot be spliced to.
-    bytes: Vec<u8>,
-    /// How many of those were written.
-    written: usize,
-    /// Why it cannot be spliced to.
-    refusal: Option<String>,
-    waits: Waiter,
-}
-
 impl<'fd> Fanout<'fd> {
     /// Connects one input with any number of outputs.
     #[must_use]
@@ -184,16 +171,14 @@ impl<'fd> Fanout<'fd> {
                 self.go_by_hand("no private pipe".into());
                 break;
             };
-            match slots.fill(self.from, most, SpliceFlags::empty()) {
+            // The private pipe is empty: where it would block, it is the input that has nothing.
+            let fill = || slots.fill(self.from, most, SpliceFlags::empty());
+            match self.waits.until_ready(self.from, fill) {
                 Ok(n) => {
                     if n > 0 {
                         self.duplicate(last, n)?;
                     }
                     return Ok(n);
-                }
-                // The private pipe is empty: it is the input that has nothing.
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits.after_would_block(self.from)?;
                 }
                 Err(e) if is_refusal(&e) => self.go_by_hand(e.to_string()),
                 Err(e) => return Err(e),
@@ -205,14 +190,8 @@ impl<'fd> Fanout<'fd> {
     fn read(&mut self, most: usize) -> io::Result<usize> {
         let mut buffer = [0; BUFFER];
         let most = most.min(BUFFER);
-        let n = loop {
-            match sys::read(self.from, &mut buffer[..most]) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits.after_would_block(self.from)?;
-                }
-                other => break other?,
-            }
-        };
+        let read = || sys::read(self.from, &mut buffer[..most]);
+        let n = self.waits.until_ready(self.from, read)?;
         self.give(&buffer[..n]);
         Ok(n)
     }
@@ -338,69 +317,5 @@ impl<'fd> Fanout<'fd> {
                 self.go_by_hand(e.to_string());
             }
         }
-    }
-}
-
-impl<'fd> Output<'fd> {
-    fn new(to: BorrowedFd<'fd>) -> Self {
-        Self {
-            to,
-            failed: false,
-            slots: None,
-            bytes: Vec::new(),
-            written: 0,
-            refusal: None,
-            waits: Waiter::new(Wait::Block, End::Write),
-        }
-    }
-
-    fn is_pending(&self) -> bool {
-        !self.bytes.is_empty() || self.slots.as_ref().is_some_and(|s| s.held() > 0)
-    }
-
-    fn fail(&mut self) {
-        self.failed = true;
-        self.slots = None;
-        self.bytes = Vec::new();
-    }
-
-    /// Moves on what can be moved now; returns whether anything was. May block where nobody else is `alone`.
-    fn deliver(&mut self, alone: bool) -> io::Result<bool> {
-        let mut progress = false;
-        while self.is_pending() {
-            match self.deliver_some(alone) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => progress = true,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(progress)
-    }
-
-    fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
-        if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
-            if self.refusal.is_none() {
-                let flags = if alone {
-                    SpliceFlags::empty()
-                } else {
-                    SpliceFlags::NONBLOCK
-                };
-                match slots.deliver(self.to, usize::MAX, flags) {
-                    // Nothing has moved, so that another way loses nothing.
-                    Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
-                    other => return other,
-                }
-            }
-            slots.take_all(&mut self.bytes)?;
-            self.written = 0;
-        }
-        let n = sys::write(self.to, &self.bytes[self.written..])?;
-        self.written += n;
-        if self.written == self.bytes.len() {
-            self.bytes.clear();
-            self.written = 0;
-        }
-        Ok(n)
     }
 }

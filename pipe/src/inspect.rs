@@ -113,18 +113,16 @@ impl<'fd> Inspect<'fd> {
         while self.start == self.end {
             (self.start, self.end) = (0, 0);
             let len = most.min(self.buffer.len());
-            let filled = match &mut self.way {
-                Way::Tee { slots, copies } => {
-                    show_next(self.from, slots, copies, &mut self.buffer[..len])
-                }
-                Way::Copy => sys::read(self.from, &mut self.buffer[..len]),
-            };
+            let buffer = &mut self.buffer[..len];
+            let filled = self
+                .waits_from
+                .until_ready(self.from, || match &mut self.way {
+                    Way::Tee { slots, copies } => show_next(self.from, slots, copies, buffer),
+                    Way::Copy => sys::read(self.from, buffer),
+                });
             match filled {
                 Ok(0) => break,
                 Ok(n) => self.end = n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_from.after_would_block(self.from)?;
-                }
                 Err(e) if is_refusal(&e) && matches!(self.way, Way::Tee { .. }) => {
                     self.fall_back(&e)?;
                 }
@@ -146,16 +144,14 @@ impl<'fd> Inspect<'fd> {
             return Ok(&[]);
         }
         let n = loop {
-            let delivered = match &mut self.way {
+            let bytes = &self.buffer[self.start..self.start + len];
+            let delivered = self.waits_to.until_ready(self.to, || match &mut self.way {
                 Way::Tee { slots, .. } => slots.deliver(self.to, len, SpliceFlags::empty()),
-                Way::Copy => sys::write(self.to, &self.buffer[self.start..self.start + len]),
-            };
+                Way::Copy => sys::write(self.to, bytes),
+            });
             match delivered {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => break n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_to.after_would_block(self.to)?;
-                }
                 Err(e) if is_refusal(&e) && matches!(self.way, Way::Tee { .. }) => {
                     self.fall_back(&e)?;
                 }

@@ -1,5 +1,6 @@
 //! Descriptor to descriptor: [`copy`] takes the way that copies least, and says which it was.
 
+mod held;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use crate::capacity;
 use crate::private::Private;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
+use held::Held;
 
 /// How bytes go from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,24 +116,6 @@ enum State {
     Copy(Held),
 }
 
-/// Bytes that were read and not all written yet.
-#[derive(Debug)]
-struct Held {
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Held {
-    fn new(len: usize) -> Self {
-        Self {
-            buffer: vec![0; len],
-            start: 0,
-            end: 0,
-        }
-    }
-}
-
 impl<'fd> Pump<'fd> {
     /// A pump between two descriptors; chooses the route by what they are.
     #[must_use]
@@ -210,7 +194,7 @@ impl<'fd> Pump<'fd> {
         match &self.state {
             State::Splice | State::CopyFileRange(_) => 0,
             State::Relay(private) => private.held(),
-            State::Copy(held) => held.end - held.start,
+            State::Copy(held) => held.len(),
         }
     }
 
@@ -286,13 +270,11 @@ impl<'fd> Pump<'fd> {
             return Ok(0);
         };
         self.blame = End::Read;
-        while private.held() == 0 {
-            match private.fill(self.from, most, SpliceFlags::empty()) {
+        if private.held() == 0 {
+            let fill = || private.fill(self.from, most, SpliceFlags::empty());
+            match self.waits_from.until_ready(self.from, fill) {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_from.after_would_block(self.from)?;
-                }
                 Err(e) if is_refusal(&e) => {
                     self.fall_back(&e);
                     return self.copy(most);
@@ -301,30 +283,18 @@ impl<'fd> Pump<'fd> {
             }
         }
         self.blame = End::Write;
-        loop {
-            match private.deliver(self.to, most, SpliceFlags::empty()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => return Ok(n),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_to.after_would_block(self.to)?;
-                }
-                Err(e) if is_refusal(&e) => {
-                    // What the private pipe holds goes on by hand; then all the rest does.
-                    let mut buffer = Vec::new();
-                    private.take_all(&mut buffer)?;
-                    let end = buffer.len();
-                    buffer.resize(end.max(BUFFER), 0);
-                    let held = Held {
-                        buffer,
-                        start: 0,
-                        end,
-                    };
-                    self.fall_back(&e);
-                    self.state = State::Copy(held);
-                    return self.copy(most);
-                }
-                Err(e) => return Err(e),
+        let deliver = || private.deliver(self.to, most, SpliceFlags::empty());
+        match self.waits_to.until_ready(self.to, deliver) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Err(e) if is_refusal(&e) => {
+                // What the private pipe holds goes on by hand; then all the rest does.
+                let mut bytes = Vec::new();
+                private.take_all(&mut bytes)?;
+                self.fall_back(&e);
+                self.state = State::Copy(Held::of(bytes, BUFFER));
+                self.copy(most)
             }
+            other => other,
         }
     }
 
@@ -332,37 +302,12 @@ impl<'fd> Pump<'fd> {
         let State::Copy(held) = &mut self.state else {
             return Ok(0);
         };
-        if held.start == held.end {
-            self.blame = End::Read;
-            let len = most.min(held.buffer.len());
-            let n = loop {
-                match sys::read(self.from, &mut held.buffer[..len]) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        self.waits_from.after_would_block(self.from)?;
-                    }
-                    other => break other?,
-                }
-            };
-            (held.start, held.end) = (0, n);
-            if n == 0 {
-                return Ok(0);
-            }
+        self.blame = End::Read;
+        if held.len() == 0 && held.fill(self.from, most, &mut self.waits_from)? == 0 {
+            return Ok(0);
         }
         self.blame = End::Write;
-        let end = held.end.min(held.start + most);
-        loop {
-            match sys::write(self.to, &held.buffer[held.start..end]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    held.start += n;
-                    return Ok(n);
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.waits_to.after_would_block(self.to)?;
-                }
-                Err(e) => return Err(e),
-            }
-        }
+        held.deliver(self.to, most, &mut self.waits_to)
     }
 }
 

@@ -161,6 +161,24 @@ impl Waiter {
         Ok(())
     }
 
+    /// Makes a call on `fd` until it returns something other than `WouldBlock`.
+    ///
+    /// # Errors
+    /// What the call reports, or `poll(2)`.
+    #[inline]
+    pub fn until_ready<T>(
+        &mut self,
+        fd: impl AsFd,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            match call() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.after_would_block(&fd)?,
+                other => return other,
+            }
+        }
+    }
+
     /// Makes a call, and tells it whether it should be one that may sleep: that is cheaper than one that finds nothing, a
     /// `poll(2)` and another call, once spinning has not been worth it.
     ///

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
 
+use crate::ladder_csv::number;
+
 /// Both tables, each with its kind.
 pub fn tables(run: &Run) -> [(&'static str, String); 2] {
     [("raw", raw(run)), ("mean", mean(run))]
@@ -17,10 +19,6 @@ fn rates(run: &Run) -> impl Iterator<Item = &ColumnResult> {
 fn latencies(run: &Run) -> impl Iterator<Item = &LatencyResult> {
     let latencies = run.latencies.iter();
     latencies.flat_map(|l| std::iter::once(l).chain(&l.apart))
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or(String::new(), |v| v.to_string())
 }
 
 /// One line per trial.

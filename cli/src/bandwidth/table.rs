@@ -11,7 +11,7 @@ use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::run::State;
 
 use super::sheet::{Row, Sheet};
-use crate::table::{machine, short, told};
+use crate::table::{distance, machine, short, told};
 
 const PLAIN: Style = Style::new();
 const TODAY: Style = Style::new().bold();
@@ -193,13 +193,7 @@ fn headline(run: &Run) -> String {
             .find(|s| s.line_travel_ns.before.is_some())?;
         Some((sample.line_travel_ns.before?, sample.state))
     };
-    let distance = run
-        .columns
-        .iter()
-        .find_map(travel)
-        .map_or(String::new(), |(ns, state)| {
-            format!(" ({state}: a cache line travels {ns:.0} ns)")
-        });
+    let distance = distance(run.columns.iter().find_map(travel));
     let place = match sender == receiver {
         true => format!("everything on CPU {sender}"),
         false => format!(
@@ -212,7 +206,7 @@ fn headline(run: &Run) -> String {
         .map_or(String::new(), |fs| format!(", files on {fs}, cached"));
     format!(
         "{}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
-        machine(&run.machine),
+        machine(&run.head.machine),
         method.rounds_done,
         method.rounds,
         method.seconds,

@@ -43,7 +43,7 @@ pub fn list(only: Option<Kind>) -> Result<Vec<Line>> {
         let (machine, label, measured) = match &run {
             Ok(run) => (
                 fullbore_lab::compare::kind_of_machine(run),
-                run.label().map(str::to_owned),
+                run.head().label.clone(),
                 measured(run),
             ),
             Err(_) => Default::default(),

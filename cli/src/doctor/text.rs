@@ -5,6 +5,8 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use fullbore_lab::doctor::{Check, Report, State};
 
+use crate::table;
+
 const HEAD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 /// Text begins here, behind state and name.
@@ -13,12 +15,7 @@ const WIDTH: usize = 100;
 
 /// Draws a report, with ANSI styles that the caller may strip.
 pub fn draw(report: &Report) -> String {
-    let machine = &report.machine;
-    let mut out = format!(
-        "{}, Linux {}\n",
-        machine.cpu_model.as_deref().unwrap_or("unknown CPU"),
-        machine.kernel.as_deref().unwrap_or("of unknown release"),
-    );
+    let mut out = table::machine(&report.head.machine) + "\n";
     for group in &report.groups {
         let _ = writeln!(out, "\n{HEAD}{}{HEAD:#}", group.title);
         for check in &group.checks {

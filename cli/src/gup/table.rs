@@ -7,6 +7,8 @@ use fullbore::size::Size;
 use fullbore_lab::gup::{Gup, Ratio, Row, Source};
 use fullbore_lab::stats::Estimate;
 
+use crate::table;
+
 const HEAD: Style = Style::new().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
@@ -57,7 +59,7 @@ fn refusals(rows: &[Row]) -> Vec<String> {
 }
 
 fn headline(gup: &Gup) -> String {
-    let (machine, method) = (&gup.machine, &gup.method);
+    let method = &gup.method;
     let source = match (method.source, &method.no_gup_test) {
         (Source::GupTest, _) => format!(
             "Measured by the kernel itself: gup_test, in its form of {} bytes",
@@ -72,9 +74,8 @@ fn headline(gup: &Gup) -> String {
         .cpu
         .map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
-        "{}, Linux {}\n{source}\n{cpu}, {} pages a call; {} of {} rounds, {} s each\n",
-        machine.cpu_model.as_deref().unwrap_or("unknown CPU"),
-        machine.kernel.as_deref().unwrap_or("of unknown release"),
+        "{}\n{source}\n{cpu}, {} pages a call; {} of {} rounds, {} s each\n",
+        table::machine(&gup.head.machine),
         method.pages_per_call,
         method.rounds_done,
         method.rounds,
@@ -170,6 +171,7 @@ mod tests {
     use super::*;
     use fullbore::pages::PageKind;
     use fullbore_lab::gup::Method;
+    use fullbore_lab::head::Head;
     use fullbore_lab::machine::Machine;
 
     fn gup(source: Source) -> Gup {
@@ -195,10 +197,7 @@ mod tests {
             refused: refused.map(str::to_owned),
         };
         Gup {
-            schema: "fullbore.gup/1",
-            version: "0",
-            started_unix_s: 0,
-            machine: Machine::detect(),
+            head: Head::new("fullbore.gup/1", None, Machine::detect()),
             method: Method {
                 source,
                 request_bytes: is_inside.then_some(80),

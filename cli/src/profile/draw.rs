@@ -86,7 +86,7 @@ pub fn profile(profile: &Profile) -> String {
     let _ = writeln!(
         out,
         "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}, {} s a rung\n",
-        crate::table::machine(&profile.machine),
+        crate::table::machine(&profile.head.machine),
         profile.method.cpus[0],
         profile.method.cpus[1],
         profile.method.frequency_hz,

@@ -19,7 +19,7 @@ pub fn draw(sweep: &Sweep) -> String {
         let _ = write!(out, " {title:>22} {:>11}", "× one page");
     }
     let _ = writeln!(out, "   round trip of 1 B: µs, p99{HEAD:#}");
-    let page = sweep.machine.page_size.max(1) as u64;
+    let page = sweep.head.machine.page_size.max(1) as u64;
     let mut refusals = Vec::new();
     for row in sweep.cells.chunk_by(|a, b| a.capacity == b.capacity) {
         let capacity = Size(row[0].capacity).to_string();

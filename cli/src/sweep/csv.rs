@@ -5,13 +5,11 @@ use std::fmt::Write as _;
 use fullbore_lab::stats;
 use fullbore_lab::sweep::{Cell, Sweep};
 
+use crate::ladder_csv::number;
+
 /// The raw trials, and what they say per cell and state.
 pub fn tables(sweep: &Sweep) -> [(&'static str, String); 2] {
     [("raw", raw(sweep)), ("mean", mean(sweep))]
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or(String::new(), |v| v.to_string())
 }
 
 /// One line per trial.

@@ -9,7 +9,7 @@ use fullbore_lab::run::State;
 use fullbore_lab::sweep::{Cell, Sweep};
 
 use crate::args::Color;
-use crate::table::short;
+use crate::table::{self, short};
 
 pub const HEAD: Style = Style::new().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
@@ -82,25 +82,16 @@ pub fn warnings(sweep: &Sweep) -> String {
 
 /// Machine, ways and method.
 pub fn headline(sweep: &Sweep) -> String {
-    let (machine, method) = (&sweep.machine, &sweep.method);
-    let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
-    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
-    let [writer, reader] = method.cpus;
+    let method = &sweep.method;
     let main = main_state(sweep);
     let travel = sweep.cells.iter().find_map(|cell| {
         let sample = cell.samples.iter().find(|s| Some(s.state) == main)?;
         Some((sample.line_travel_ns.before?, sample.state))
     });
-    let distance = travel.map_or(String::new(), |(ns, state)| {
-        format!(" ({state}: a cache line travels {ns:.0} ns)")
-    });
-    let place = if writer == reader {
-        format!("writer and reader share CPU {writer}")
-    } else {
-        format!("writer on CPU {writer}, reader on CPU {reader}{distance}")
-    };
     format!(
-        "{cpu}, Linux {kernel}\n{place}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
+        "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
+        table::machine(&sweep.head.machine),
+        table::place(method.cpus, travel),
         method.write_with,
         method.read_with,
         method.pages,

@@ -1,6 +1,6 @@
 //! `fullbore view`, and `pv` through a link of that name: moves data and shows how it gets on.
 //!
-//! The main path: [`options`] (what was typed, and what it means) → [`transfer`] (the data, on the main thread, by the
+//! The main path: [`typed`] (what may be typed) → [`options`] (what it means) → [`transfer`] (the data, on the main thread, by the
 //! library's pump) → [`counters`] (atomics) → [`screen`] (a thread of its own) → [`meter`], [`display`], [`format`],
 //! [`bar`], [`amount`] (pure: rates and strings).
 
@@ -21,6 +21,7 @@ mod signals;
 mod skip;
 mod terminal;
 mod transfer;
+mod typed;
 mod voice;
 mod watch;
 
@@ -34,10 +35,10 @@ use std::time::Duration;
 
 use counters::Counters;
 use display::Form;
-pub use options::ViewArgs;
 use options::{Job, Options};
 use screen::{Screen, Settings, Start};
 use transfer::{Plan, Transfer};
+pub use typed::ViewArgs;
 use voice::{Complaint, Fault, Voice};
 
 /// Moves, watches or changes, and returns the exit code.

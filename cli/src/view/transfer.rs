@@ -1,6 +1,8 @@
 //! The data path: files to the output, one after the other, by the library's pump. It tells what it has done through
 //! counters, and never waits for the display.
 
+mod by_hand;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -12,13 +14,11 @@ use std::time::Instant;
 use fullbore::inspect::Inspect;
 use fullbore::pump::{Pump, Route};
 use fullbore::size::Size;
-use fullbore::sys::{self, End};
-use fullbore::wait::{Wait, Waiter};
+use fullbore::sys::End;
 
 use super::counters::Counters;
 use super::input;
 use super::limit::Bucket;
-use super::skip::Skip;
 use super::voice::{Complaint, Fault};
 
 /// How the data is to be moved.
@@ -56,6 +56,9 @@ pub struct Transfer<'a> {
     left: u64,
     paths: Vec<String>,
 }
+
+/// How it ended, and on which side it failed.
+type Moved = Result<(), (End, io::Error)>;
 
 /// Whether there is any use in another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,7 +235,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    fn pump(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
+    fn pump(&mut self, from: BorrowedFd<'_>) -> (Moved, String) {
         let mut pump = match self.plan.buffer {
             Some(len) => Pump::copying(from, self.output, len),
             None => Pump::new(from, self.output),
@@ -278,7 +281,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Splices, and sees a copy of the bytes.
-    fn inspect(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
+    fn inspect(&mut self, from: BorrowedFd<'_>) -> (Moved, String) {
         let mut inspect = Inspect::new(from, self.output);
         let moved = loop {
             let allowed = self.allowance();
@@ -335,118 +338,6 @@ impl<'a> Transfer<'a> {
         }
         let count = |separator| memchr::memchr_iter(separator, data).count() as u64;
         self.plan.separator.map(count)
-    }
-
-    /// Reads and writes, sees the bytes, and may skip what cannot be read.
-    fn by_hand(&mut self, from: BorrowedFd<'_>) -> (Result<(), (End, io::Error)>, String) {
-        let mut buffer = vec![0; self.plan.buffer.unwrap_or(256 << 10)];
-        let mut skip = Skip::new(self.plan.error_skip_block);
-        let (mut reads, mut writes) = (
-            Waiter::new(Wait::Block, End::Read),
-            Waiter::new(Wait::Block, End::Write),
-        );
-        let (mut start, mut end) = (0, 0);
-        let moved = loop {
-            let allowed = self.allowance();
-            if allowed == 0 {
-                break Ok(());
-            }
-            if start == end {
-                let bytes = if self.plan.separator.is_some() {
-                    u64::MAX
-                } else {
-                    allowed
-                };
-                let len = buffer
-                    .len()
-                    .min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                match sys::read(from, &mut buffer[..len]) {
-                    Ok(0) => break Ok(()),
-                    Ok(n) => {
-                        skip.succeeded();
-                        (start, end) = (0, n);
-                    }
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        if let Err(e) = reads.after_would_block(from) {
-                            break Err((End::Read, e));
-                        }
-                        continue;
-                    }
-                    Err(e) if self.plan.skip_errors > 0 => {
-                        match self.skip(&mut skip, from, &e, len) {
-                            Some(n) => {
-                                buffer[..n].fill(0);
-                                (start, end) = (0, n);
-                            }
-                            None => break Ok(()),
-                        }
-                    }
-                    Err(e) => break Err((End::Read, e)),
-                }
-            }
-            self.counters.buffers(end - start);
-            let most = self.permitted(&buffer[start..end], allowed);
-            match sys::write(self.output, &buffer[start..start + most]) {
-                Ok(0) => break Err((End::Write, ErrorKind::WriteZero.into())),
-                Ok(n) => {
-                    let lines = self.look_at(&buffer[start..start + n]);
-                    start += n;
-                    if let Err(e) = self.arrived(n, lines) {
-                        break Err((End::Write, e));
-                    }
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    if let Err(e) = writes.after_would_block(self.output) {
-                        break Err((End::Write, e));
-                    }
-                }
-                Err(e) => break Err((End::Write, e)),
-            }
-        };
-        let why = match self.plan.buffer {
-            Some(_) => WHY_BUFFER,
-            None => "-E skips what cannot be read",
-        };
-        (moved, format!("{}, since {why}", Route::Copy))
-    }
-
-    /// Goes on behind an error: how many null bytes stand for what was skipped. None ends the file.
-    fn skip(
-        &self,
-        skip: &mut Skip,
-        from: BorrowedFd<'_>,
-        error: &io::Error,
-        most: usize,
-    ) -> Option<usize> {
-        self.faults
-            .fetch_or(Fault::Transfer as u8, Ordering::Relaxed);
-        if skip.is_first() {
-            let what = "warning: read errors detected";
-            let todo = "null bytes stand for what cannot be read";
-            let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
-            (self.complain)(Complaint::system(Fault::Transfer, what, error, todo));
-        }
-        match skip.past(from, most) {
-            Ok(Some((at, n))) => {
-                if self.plan.skip_errors < 2 {
-                    let what = "skipped past read error";
-                    let why = format!("{at} - {} ({n} B)", at + n as u64);
-                    (self.complain)(Complaint::new(Fault::Transfer, what, why, ""));
-                }
-                Some(n)
-            }
-            Ok(None) => None,
-            Err(e) => {
-                let what = "failed to seek past error";
-                (self.complain)(Complaint::system(
-                    Fault::Transfer,
-                    what,
-                    e,
-                    "copy the file first",
-                ));
-                None
-            }
-        }
     }
 }
 

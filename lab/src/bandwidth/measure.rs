@@ -14,6 +14,7 @@ use super::result::{LatencySample, Method, Run, SCHEMA, Sample};
 use super::summary::{self, Measured};
 use super::work::{Job, Order, Report, Time};
 use super::{MESSAGE, files, memory, stream, year_2005};
+use crate::head::Head;
 use crate::machine::{self, Machine};
 use crate::pair::{self, Trial};
 use crate::run::{LineTravel, State};
@@ -75,11 +76,7 @@ pub fn measure(
     let site = Site::new(options, size.bytes);
     let conduits = columns.iter().all(|c| c.copies.is_some());
     let mut run = Run {
-        schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: crate::sys::unix_s(),
-        label: options.label.clone(),
-        machine,
+        head: Head::new(SCHEMA, options.label.clone(), machine),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
             rounds: options.rounds,
@@ -210,11 +207,11 @@ impl<'a> Site<'a> {
             false => line_travel_ns.state(),
         };
         let measured = reports.first().copied().unwrap_or_default();
-        Ok(match measured.round_trip {
-            Some(trip) => Figures::Trips(LatencySample {
+        Ok(match measured.round_trips {
+            Some(trips) => Figures::Trips(LatencySample {
                 round,
-                median_us: trip.median_us,
-                p99_us: trip.p99_us,
+                median_us: trips.median_us,
+                p99_us: trips.p99_us,
                 state,
                 line_travel_ns,
                 steal,
@@ -253,7 +250,7 @@ impl<'a> Site<'a> {
                 bytes: side.bytes,
                 seconds: side.seconds,
                 cpu_s: side.cpu_s,
-                round_trip: None,
+                round_trips: None,
             })
             .collect())
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Group;
 use super::year_2005::Row2005;
-use crate::machine::Machine;
+use crate::head::Head;
 use crate::run::{LineTravel, State};
 use crate::stats::Estimate;
 
@@ -15,17 +15,9 @@ pub const SCHEMA: &str = "fullbore.bandwidth/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
-    /// The machine's kind.
-    pub machine: Machine,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How trials were made.
     pub method: Method,
     /// Results, in the order of the table.

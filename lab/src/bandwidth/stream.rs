@@ -137,7 +137,7 @@ mod tests {
             let [ours, theirs] = both_ways(link).unwrap();
             let pong = std::thread::spawn(move || latency::pong(theirs, &mut || Ok(())));
             let trips = latency::ping(ours, SHORT, &mut || Ok(())).unwrap();
-            let trips = trips.round_trip.unwrap();
+            let trips = trips.round_trips.unwrap();
             assert!(trips.median_us > 0.0 && trips.p99_us >= trips.median_us);
             pong.join().unwrap().unwrap();
         }

@@ -2,7 +2,7 @@
 
 use super::column::{Column, Group};
 use super::result::{ColumnResult, LatencyResult, LatencySample, Microseconds, Sample};
-use crate::run::State;
+use crate::run::{self, NOTICEABLE, State, in_rounds};
 use crate::stats::{self, Estimate};
 
 /// MB (10⁶ bytes) per GiB (2³⁰ bytes).
@@ -38,30 +38,22 @@ impl InState for LatencySample {
 
 /// The states of some trials, the one to show first: the prevailing one where it occurs.
 fn states<S: InState>(samples: &[S], prevailing: Option<State>) -> Vec<State> {
-    let mut states: Vec<_> = samples.iter().map(S::state).collect();
-    states.sort();
-    states.dedup();
+    let mut states = run::states(samples.iter().map(S::state));
     states.sort_by_key(|s| Some(*s) != prevailing);
     states
 }
 
-/// The state of most trials with two CPUs.
-fn prevailing(measured: &[Measured]) -> Option<State> {
-    let all = || {
-        let rates = measured.iter().flat_map(|m| &m.rates).map(Sample::state);
-        let trips = measured.iter().flat_map(|m| &m.trips);
-        rates.chain(trips.map(LatencySample::state))
-    };
-    [State::Unknown, State::Far, State::Moved, State::Near]
-        .into_iter()
-        .filter(|state| all().any(|s| s == *state))
-        .max_by_key(|state| all().filter(|s| s == state).count())
+/// The state of every trial.
+fn all_states(measured: &[Measured]) -> impl Iterator<Item = State> + Clone {
+    let rates = measured.iter().flat_map(|m| &m.rates).map(Sample::state);
+    let trips = measured.iter().flat_map(|m| &m.trips);
+    rates.chain(trips.map(LatencySample::state))
 }
 
 /// Sums up the columns that are no latencies. `measured[i]` belongs to `columns[i]`, here and below.
 #[must_use]
 pub fn rates(columns: &[Column], measured: &[Measured]) -> Vec<ColumnResult> {
-    let main = prevailing(measured);
+    let main = run::prevailing(all_states(measured));
     let columns = columns.iter().zip(measured);
     columns
         .filter(|(column, _)| column.group != Group::Latency)
@@ -114,20 +106,9 @@ fn rates_in(column: &Column, samples: &[Sample], state: Option<State>) -> Column
     }
 }
 
-/// More than this share of stolen time is flagged.
-const NOTICEABLE: f64 = 0.02;
-
 fn doubts(samples: &[Sample], rates: &[f64]) -> Vec<String> {
-    let named = |which: Vec<bool>, what: &str| {
-        let rounds: Vec<_> = samples
-            .iter()
-            .zip(which)
-            .filter(|(_, doubtful)| *doubtful)
-            .map(|(s, _)| (s.round + 1).to_string())
-            .collect();
-        let noun = if rounds.len() == 1 { "round" } else { "rounds" };
-        (!rounds.is_empty()).then(|| format!("{what} in {noun} {}", rounds.join(", ")))
-    };
+    let named =
+        |which: Vec<bool>, what| in_rounds(samples.iter().map(|s| s.round).zip(which), what);
     let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);
     [
         named(stats::outliers(rates), "outlier"),
@@ -141,7 +122,7 @@ fn doubts(samples: &[Sample], rates: &[f64]) -> Vec<String> {
 /// Sums up the latencies.
 #[must_use]
 pub fn latencies(columns: &[Column], measured: &[Measured]) -> Vec<LatencyResult> {
-    let main = prevailing(measured);
+    let main = run::prevailing(all_states(measured));
     let columns = columns.iter().zip(measured);
     columns
         .filter(|(column, _)| column.group == Group::Latency)
@@ -186,23 +167,11 @@ fn trips_in(column: &Column, samples: &[LatencySample], state: Option<State>) ->
 /// What a reader of the whole run should know about the machine's states.
 #[must_use]
 pub fn warnings(measured: &[Measured]) -> Vec<String> {
-    let rates = measured.iter().flat_map(|m| &m.rates).map(Sample::state);
-    let trips = measured.iter().flat_map(|m| &m.trips);
-    let mut seen: Vec<_> = rates.chain(trips.map(LatencySample::state)).collect();
-    seen.retain(|s| *s != State::OneCpu);
-    seen.sort();
-    seen.dedup();
-    if seen.len() > 1 {
-        let names: Vec<_> = seen.iter().map(State::to_string).collect();
-        return vec![format!(
-            "the two CPUs did not stay where they were ({}): trials of each state are shown apart and never pooled",
-            names.join(", ")
-        )];
-    }
-    if seen == [State::Far] {
-        return vec!["the two CPUs are far from each other: figures of two processes would be better on near ones".into()];
-    }
-    Vec::new()
+    let states = run::states(all_states(measured));
+    run::state_warnings(
+        &states,
+        "figures of two processes would be better on near ones",
+    )
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{conduit, files, latency, memory, stream};
+use crate::latency::RoundTrips;
 use crate::sys::{self, Usage};
 use crate::wire;
 
@@ -78,16 +79,7 @@ pub struct Report {
     pub cpu_s: f64,
     /// Round trips, where that was the job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub round_trip: Option<RoundTrip>,
-}
-
-/// Round trips of one trial, in µs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RoundTrip {
-    /// The median.
-    pub median_us: f64,
-    /// 99 of 100 were not slower.
-    pub p99_us: f64,
+    pub round_trips: Option<RoundTrips>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -254,7 +246,7 @@ impl Mark {
                 .cpu
                 .saturating_sub(self.usage.cpu)
                 .as_secs_f64(),
-            round_trip: None,
+            round_trips: None,
         }
     }
 }

@@ -22,10 +22,10 @@ pub struct Difference {
 
 /// What is looked at, and how it is told. Texts come from a file: see [`plain`].
 fn traits(run: &Saved) -> Vec<(String, String)> {
-    let machine = run.machine();
+    let machine = &run.head().machine;
     let mut traits: Vec<(String, String)> = Vec::new();
     let mut push = |what: &str, value: String| traits.push((what.to_owned(), value));
-    push("version of fullbore", plain(Some(run.version())));
+    push("version of fullbore", plain(Some(&run.head().version)));
     push("kernel", plain(machine.kernel.as_deref()));
     hardware(machine, &mut push);
     settings(machine, &mut push);
@@ -160,7 +160,7 @@ fn values(group: &[Vec<(String, String)>], what: &str) -> String {
 /// still be two machines.
 pub(super) fn other_hardware(groups: &[Group]) -> Option<String> {
     let mut names = Vec::new();
-    let machine = groups.first()?.runs.first()?.machine();
+    let machine = &groups.first()?.runs.first()?.head().machine;
     hardware(machine, &mut |what, _| names.push(what.to_owned()));
     let differences = differences(groups);
     let differing: Vec<_> = differences

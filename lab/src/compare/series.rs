@@ -28,6 +28,14 @@ struct Trial {
     value: f64,
 }
 
+fn trial(round: usize, state: State, value: f64) -> Trial {
+    Trial {
+        round,
+        state,
+        value,
+    }
+}
+
 /// All trials of one thing.
 struct Thing {
     id: String,
@@ -48,9 +56,7 @@ pub(super) fn series(run: &Saved) -> Vec<Series> {
         .position(|t| t.unit == Unit::GibPerS && !t.trials.is_empty());
     let mut all = Vec::new();
     for (i, thing) in things.iter().enumerate() {
-        let mut states: Vec<_> = thing.trials.iter().map(|t| t.state).collect();
-        states.sort_unstable();
-        states.dedup();
+        let states = run::states(thing.trials.iter().map(|t| t.state));
         let first = first.filter(|first| *first != i && thing.unit == Unit::GibPerS);
         for state in states {
             let of_state = || thing.trials.iter().filter(|t| t.state == state);
@@ -84,11 +90,9 @@ fn ratio(trial: &Trial, first: &[Trial]) -> Option<f64> {
 fn ladder(run: &run::Run) -> Vec<Thing> {
     let thing = |rung: &run::RungResult| {
         let all = std::iter::once(rung).chain(&rung.apart);
-        let trials = all.flat_map(|r| &r.samples).map(|s| Trial {
-            round: s.round,
-            state: s.state,
-            value: s.gib_per_s,
-        });
+        let trials = all
+            .flat_map(|r| &r.samples)
+            .map(|s| trial(s.round, s.state, s.gib_per_s));
         Thing {
             id: rung.id.clone(),
             unit: Unit::GibPerS,
@@ -106,11 +110,7 @@ fn cells(sweep: &Sweep) -> Vec<Thing> {
         trials: cell
             .samples
             .iter()
-            .map(|s| Trial {
-                round: s.round,
-                state: s.state,
-                value: s.gib_per_s,
-            })
+            .map(|s| trial(s.round, s.state, s.gib_per_s))
             .collect(),
     });
     let trips = sweep.cells.chunk_by(|a, b| a.capacity == b.capacity);
@@ -120,13 +120,7 @@ fn cells(sweep: &Sweep) -> Vec<Thing> {
         trials: row
             .iter()
             .flat_map(|cell| &cell.samples)
-            .filter_map(|s| {
-                Some(Trial {
-                    round: s.round,
-                    state: s.state,
-                    value: s.round_trips?.median_us,
-                })
-            })
+            .filter_map(|s| Some(trial(s.round, s.state, s.round_trips?.median_us)))
             .collect(),
     });
     rates.chain(trips).collect()
@@ -136,11 +130,9 @@ fn cells(sweep: &Sweep) -> Vec<Thing> {
 fn columns(run: &bandwidth::Run) -> Vec<Thing> {
     let rates = run.columns.iter().map(|column| {
         let all = std::iter::once(column).chain(&column.apart);
-        let trials = all.flat_map(|c| &c.samples).map(|s| Trial {
-            round: s.round,
-            state: s.state,
-            value: s.gib_per_s,
-        });
+        let trials = all
+            .flat_map(|c| &c.samples)
+            .map(|s| trial(s.round, s.state, s.gib_per_s));
         Thing {
             id: column.id.clone(),
             unit: Unit::GibPerS,
@@ -149,11 +141,9 @@ fn columns(run: &bandwidth::Run) -> Vec<Thing> {
     });
     let trips = run.latencies.iter().map(|latency| {
         let all = std::iter::once(latency).chain(&latency.apart);
-        let trials = all.flat_map(|l| &l.samples).map(|s| Trial {
-            round: s.round,
-            state: s.state,
-            value: s.median_us,
-        });
+        let trials = all
+            .flat_map(|l| &l.samples)
+            .map(|s| trial(s.round, s.state, s.median_us));
         Thing {
             id: latency.id.clone(),
             unit: Unit::Us,

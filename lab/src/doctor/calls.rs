@@ -8,8 +8,9 @@ use fullbore::probe;
 use fullbore::read::discard::Discard;
 use fullbore::sys::{self, SpliceFlags};
 
-use super::{ALLOW_CALLS, Check, plain};
+use super::{ALLOW_CALLS, Check};
 use crate::machine::{Machine, value};
+use crate::sys::plain;
 
 /// What the trials showed; errors as text.
 pub(super) struct Facts {

@@ -4,9 +4,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use fullbore::sys::{pipe, read, write};
+use fullbore::sys::pipe;
+use fullbore::{Error, Result};
 use serde::Serialize;
 
+use crate::latency::{between_threads, trip};
 use crate::machine::{CpuTicks, Machine, choose_cpus, cpu_ticks, steal_share};
 use crate::stats::{Estimate, estimate};
 use crate::{sys, travel};
@@ -50,7 +52,7 @@ pub(super) fn measure(machine: &Machine) -> Measured {
     let before = ticks();
     measured.system_call_ns = system_call();
     if let Some([one, other]) = cpus {
-        let mut keep = |result: io::Result<Option<Estimate>>| match result {
+        let mut keep = |result: Result<Option<Estimate>>| match result {
             Ok(estimate) => estimate,
             Err(e) => {
                 let why = e.to_string();
@@ -103,61 +105,23 @@ fn thinned(batches: &[f64]) -> Option<Estimate> {
 }
 
 /// Two threads send a byte back and forth through two pipes and sleep in between.
-fn wake_up(cpus: [usize; 2]) -> io::Result<Option<Estimate>> {
-    let (there_read, there_write) = pipe()?;
-    let (back_read, back_write) = pipe()?;
-    std::thread::scope(|scope| {
-        let echo = std::thread::Builder::new().spawn_scoped(scope, move || {
-            // Whatever happens, the pipes' ends are dropped here, and the other side wakes up.
-            let (from, to) = (there_read, back_write);
-            let pinned = sys::pin_to_cpu(cpus[1]);
-            while pinned.is_ok() && pass(&from, &to).unwrap_or(false) {}
-            pinned
-        })?;
-        let batches = std::thread::Builder::new()
-            .spawn_scoped(scope, move || {
-                let (to, from) = (there_write, back_read);
-                sys::pin_to_cpu(cpus[0]).map(|()| round_trips(&to, &from))
-            })?
-            .join();
-        let refused = |e: fullbore::Error| io::Error::other(e.to_string());
-        let batches = batches.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let echoed = echo
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        echoed.map_err(refused)?;
-        Ok(thinned(&batches.map_err(refused)??))
-    })
-}
-
-/// Passes one byte on; false at the end of file.
-fn pass(from: &OwnedFd, to: &OwnedFd) -> io::Result<bool> {
-    let mut byte = [0];
-    if read(from, &mut byte)? == 0 {
-        return Ok(false);
-    }
-    write(to, &byte).map(|n| n == 1)
+fn wake_up(cpus: [usize; 2]) -> Result<Option<Estimate>> {
+    let no_pipe = |e| Error::system("a pipe cannot be made", e, "");
+    let pipes = [pipe().map_err(no_pipe)?, pipe().map_err(no_pipe)?];
+    let batches = between_threads(pipes, (cpus[0], cpus[1]), round_trips)?;
+    Ok(thinned(&batches))
 }
 
 /// Microseconds of one wake-up, for each batch.
 fn round_trips(to: &OwnedFd, from: &OwnedFd) -> io::Result<Vec<f64>> {
-    let mut batches = Vec::new();
-    let mut byte = [0];
-    let mut trip = || -> io::Result<bool> {
-        write(to, b"X")?;
-        Ok(read(from, &mut byte)? == 1)
-    };
     // Both threads are there after the first.
-    if !trip()? {
-        return Ok(batches);
-    }
+    trip(to, from)?;
+    let mut batches = Vec::new();
     let start = Instant::now();
     while start.elapsed() < TIME {
         let batch = Instant::now();
         for _ in 0..TRIPS {
-            if !trip()? {
-                return Ok(batches);
-            }
+            trip(to, from)?;
         }
         let us = batch.elapsed().as_nanos() as f64 / 1e3;
         batches.push(us / f64::from(TRIPS) / WAKE_UPS);

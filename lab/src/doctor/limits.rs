@@ -42,7 +42,7 @@ pub(super) struct InUse {
 
 impl Facts {
     pub(super) fn read(machine: &Machine) -> Self {
-        let pipe = sys::pipe().map_err(|e| super::plain(&e));
+        let pipe = sys::pipe().map_err(|e| crate::sys::plain(&e));
         let end = pipe.as_ref().map(|(_, write)| write);
         let error = |e: fullbore::Error| e.to_string();
         let new_pipe = end

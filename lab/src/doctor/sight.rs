@@ -31,7 +31,7 @@ impl Facts {
         Self {
             paranoid: read_number(PARANOID),
             perf: Presence::of(PARANOID, "/proc/sys/kernel"),
-            sampling: sample_kernel().map_err(|e| super::plain(&e)),
+            sampling: sample_kernel().map_err(|e| crate::sys::plain(&e)),
             kptr_restrict: read_number("/proc/sys/kernel/kptr_restrict"),
             shows_addresses: beginning_of("/proc/kallsyms").map(|text| has_addresses(&text)),
             gup_test: test_file::size_here().map_err(|e| e.to_string()),

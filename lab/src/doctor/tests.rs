@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn this_machine_is_examined_and_every_complaint_says_why_it_matters() {
-    let report = examine(None, 0);
+    let report = examine(None);
     assert!(report.is_usable);
     let mut ids: Vec<_> = report.checks().map(|check| check.id).collect();
     for check in report.checks() {

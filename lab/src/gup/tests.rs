@@ -58,7 +58,7 @@ fn this_machine_gives_figures_or_reasons_for_every_case() {
         trials = n;
         ControlFlow::Continue(())
     };
-    let gup = match measure(&options, Machine::detect(), 0, done) {
+    let gup = match measure(&options, Machine::detect(), done) {
         Ok(gup) => gup,
         Err(why) => {
             eprintln!("SKIPPED this_machine_gives_figures_or_reasons_for_every_case: {why}");
@@ -82,7 +82,7 @@ fn a_break_ends_it_after_the_trial() {
         seed: 1,
         cpu: None,
     };
-    if let Ok(gup) = measure(&options, Machine::detect(), 0, |_| ControlFlow::Break(())) {
+    if let Ok(gup) = measure(&options, Machine::detect(), |_| ControlFlow::Break(())) {
         assert_eq!(gup.method.rounds_done, 0);
         assert_eq!(gup.rows.iter().map(|r| r.samples.len()).sum::<usize>(), 1);
     }

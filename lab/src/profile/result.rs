@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
-use crate::machine::Machine;
+use crate::head::Head;
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.profile/1";
@@ -12,19 +12,11 @@ pub const SCHEMA: &str = "fullbore.profile/1";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Profile {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Version of Fullbore.
-    pub version: String,
-    /// Start, in seconds since 1970 UTC.
-    pub started_unix_s: u64,
-    /// What the owner wants to say about the machine.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub label: Option<String>,
+    /// Of the form [`SCHEMA`].
+    #[serde(flatten)]
+    pub head: Head,
     /// How it was made.
     pub method: Method,
-    /// The machine's kind.
-    pub machine: Machine,
     /// Results, lowest rung first.
     pub rungs: Vec<RungProfile>,
     /// What a reader of the whole profile should know.

@@ -1,6 +1,6 @@
 //! The bandwidth table and the round trips as bars.
 
-use super::bars::{Bar, Bars, Trend};
+use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
 use super::ladder::{description, in_words, labelled, machine_line};
 use super::text::{bytes, drawable, number};
@@ -80,7 +80,7 @@ pub(super) fn rates(run: &Run, id: &str) -> Chart {
             "Ways to move bytes"
         },
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!(
                 "Medians of up to {} trials, {} per call{place}.",
                 run.method.rounds_done,
@@ -97,11 +97,7 @@ fn bar(column: &ColumnResult, prevailing: Option<State>) -> Bar {
     let mb = column.mb_per_s.and_then(|e| drawable(e.median));
     Bar {
         label: labelled(name(column), column.state, prevailing),
-        value: match column.gib_per_s {
-            Some(rate) => Ok(rate.median),
-            None if column.refused.is_some() => Err("refused"),
-            None => Err("not measured"),
-        },
+        value: value_of(column.gib_per_s.map(|e| e.median), &column.refused),
         interval: column
             .gib_per_s
             .filter(|_| column.samples.len() > 1)
@@ -131,7 +127,7 @@ pub(super) fn trips(run: &Run, id: &str) -> Option<Chart> {
     Some(Chart::new(
         "A byte there and back",
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!("Round trips of one byte, both sides blocking{place}. µs, from 0."),
         ],
         description(&bars.bars),
@@ -142,10 +138,7 @@ pub(super) fn trips(run: &Run, id: &str) -> Option<Chart> {
 fn trip(latency: &LatencyResult, prevailing: Option<State>) -> Bar {
     Bar {
         label: labelled(&latency.title, latency.state, prevailing),
-        value: latency.us.map(|us| us.median).ok_or(match latency.refused {
-            Some(_) => "refused",
-            None => "not measured",
-        }),
+        value: value_of(latency.us.map(|us| us.median), &latency.refused),
         interval: latency.us.map(|us| [us.median, us.p99]),
         by_reference: false,
         note: latency.us.map_or_else(String::new, |us| number(us.p99)),

@@ -19,6 +19,14 @@ pub struct Bar {
     pub trend: Trend,
 }
 
+/// The value of a bar, or why there is none.
+pub fn value_of(median: Option<f64>, refused: &Option<String>) -> Result<f64, &'static str> {
+    median.ok_or(match refused {
+        Some(_) => "refused",
+        None => "not measured",
+    })
+}
+
 /// The mark beside a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trend {

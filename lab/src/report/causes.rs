@@ -129,7 +129,7 @@ pub(super) fn of(profile: &Profile, id: &str) -> Chart {
     Chart::new(
         "Where the time of a page goes",
         vec![
-            machine_line(&profile.machine),
+            machine_line(&profile.head.machine),
             format!(
                 "ns of CPU time and of waiting per 4096 bytes, by side. Each rung has a scale of its own: its longer side is the whole width.{travel}"
             ),

@@ -22,7 +22,7 @@ pub fn command(saved: &Saved) -> String {
         Saved::Sweep(run) => sweep(run),
         Saved::Bandwidth(run) => of_bandwidth(run),
     };
-    if let Some(label) = saved.label() {
+    if let Some(label) = &saved.head().label {
         let _ = write!(command, " --label {}", quoted(label));
     }
     command

@@ -44,7 +44,7 @@ pub(super) fn of(sweep: &Sweep, id: &str) -> Chart {
     Chart::new(
         "Buffer size and capacity",
         vec![
-            machine_line(&sweep.machine),
+            machine_line(&sweep.head.machine),
             format!(
                 "{} to {}, {}: medians in GiB/s{state}. Equal steps of colour are equal factors.{}",
                 sweep.method.write_with,

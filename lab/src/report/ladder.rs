@@ -1,6 +1,6 @@
 //! The ladder as bars.
 
-use super::bars::{Bar, Bars, Trend};
+use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
 use super::text::{drawable, number, safe};
 use crate::machine::Machine;
@@ -94,7 +94,7 @@ pub(super) fn of_state(
     Chart::new(
         "Through a pipe, rung by rung",
         vec![
-            machine_line(&run.machine),
+            machine_line(&run.head.machine),
             format!("Medians of {trials} trials each, measured{place}."),
             "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors."
                 .into(),
@@ -120,11 +120,7 @@ fn bar(result: &RungResult, prevailing: Option<State>) -> Bar {
         .filter(|r| drawable(r.median).is_some());
     Bar {
         label: labelled(&result.id, result.state, prevailing),
-        value: match result.gib_per_s {
-            Some(rate) => Ok(rate.median),
-            None if result.refused.is_some() => Err("refused"),
-            None => Err("not measured"),
-        },
+        value: value_of(result.gib_per_s.map(|e| e.median), &result.refused),
         interval: result
             .gib_per_s
             .filter(|_| result.samples.len() > 1)

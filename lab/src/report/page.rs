@@ -71,7 +71,7 @@ type Group<'a> = (String, Vec<(usize, &'a Saved)>);
 fn groups(runs: &[Saved]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (i, saved) in runs.iter().enumerate() {
-        let name = machine_line(saved.machine());
+        let name = machine_line(&saved.head().machine);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, members)) => members.push((i, saved)),
             None => groups.push((name, vec![(i, saved)])),
@@ -108,7 +108,9 @@ fn contents(groups: &[Group<'_>]) -> Markup {
 fn name(saved: &Saved) -> String {
     heading(saved).to_owned()
         + &saved
-            .label()
+            .head()
+            .label
+            .as_deref()
             .map_or_else(String::new, |l| format!(" ({})", safe(l)))
 }
 
@@ -127,8 +129,8 @@ fn run(saved: &Saved, id: &str, deep: bool) -> Markup {
         article id=(id) {
             @if deep { h3 { (heading(saved)) } } @else { h2 { (heading(saved)) } }
             p.soft {
-                @if let Some(label) = saved.label() { strong { (safe(label)) } " · " }
-                (when(saved.started_unix_s())) " · fullbore " (safe(saved.version()))
+                @if let Some(label) = &saved.head().label { strong { (safe(label)) } " · " }
+                (when(saved.head().started_unix_s)) " · fullbore " (safe(&saved.head().version))
             }
             @match saved {
                 Saved::Ladder(run) => (sections::of_ladder(run, id)),
@@ -139,7 +141,7 @@ fn run(saved: &Saved, id: &str, deep: bool) -> Markup {
             (samples(saved))
             details {
                 summary { "The machine" }
-                (machine(saved.machine()))
+                (machine(&saved.head().machine))
             }
             p.repeat { "To repeat it on that machine:" }
             pre tabindex="0" { code { (command(saved)) } }

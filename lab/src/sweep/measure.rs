@@ -8,6 +8,7 @@ use fullbore::{Error, Result, capacity};
 
 use super::{Cell, Method, SCHEMA, Sample, Sweep, Ways};
 use crate::config::Config;
+use crate::head::Head;
 use crate::ladder::measured;
 use crate::latency::{RoundTrips, round_trips};
 use crate::machine::Machine;
@@ -171,10 +172,7 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
         wait,
     } = options.ways;
     let sweep = Sweep {
-        schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: crate::sys::unix_s(),
-        label: options.label.clone(),
+        head: Head::new(SCHEMA, options.label.clone(), machine),
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
             rounds: options.rounds,
@@ -188,7 +186,6 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
             wait,
             preset: options.preset.clone(),
         },
-        machine,
         buffers,
         capacities: granted.into_iter().map(|(capacity, _)| capacity).collect(),
         cells,

@@ -17,10 +17,7 @@ fn sample(round: usize, gib_per_s: f64, state: State, trip: Option<f64>) -> Samp
 
 fn sweep_of(cells: Vec<Cell>) -> Sweep {
     let mut sweep = Sweep {
-        schema: SCHEMA.to_owned(),
-        version: "0".to_owned(),
-        started_unix_s: 0,
-        label: None,
+        head: Head::new(SCHEMA, None, Machine::detect()),
         method: Method {
             cpus: [0, 1],
             rounds: 3,
@@ -34,7 +31,6 @@ fn sweep_of(cells: Vec<Cell>) -> Sweep {
             wait: Wait::Block,
             preset: None,
         },
-        machine: Machine::detect(),
         buffers: vec![4096],
         capacities: vec![4096, 8192],
         cells,

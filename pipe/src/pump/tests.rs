@@ -78,6 +78,16 @@ fn copying_pump_takes_no_more_than_was_asked_for() {
     assert_eq!(contents(to), [7; 1000]);
 }
 
+#[test]
+fn copying_pump_that_holds_bytes_may_be_asked_for_all_there_are() {
+    let (from, to) = (file_of(b"0123456789"), file_of(b""));
+    let mut pump = Pump::copying(from.as_fd(), to.as_fd(), 64);
+    let short = inject(|call, len| Ok(if call == Call::Write { len.min(3) } else { len }));
+    while pump.step(usize::MAX).unwrap() > 0 {}
+    drop((short, pump));
+    assert_eq!(contents(to), b"0123456789");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

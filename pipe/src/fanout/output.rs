@@ -1,0 +1,89 @@
+//! One output: its copy of a batch, and how that gets there.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::private::Private;
+use crate::pump::is_refusal;
+use crate::sys::{self, End, SpliceFlags};
+use crate::wait::{Wait, Waiter};
+
+/// An output, and what it still has to get.
+#[derive(Debug)]
+pub(super) struct Output<'fd> {
+    pub(super) to: BorrowedFd<'fd>,
+    pub(super) failed: bool,
+    /// Its copy of the batch, in slots. Absent where everything is done by hand.
+    pub(super) slots: Option<Private>,
+    /// Its copy of the batch, in memory, where it cannot be spliced to.
+    pub(super) bytes: Vec<u8>,
+    /// How many of those were written.
+    written: usize,
+    /// Why it cannot be spliced to.
+    pub(super) refusal: Option<String>,
+    pub(super) waits: Waiter,
+}
+
+impl<'fd> Output<'fd> {
+    pub(super) fn new(to: BorrowedFd<'fd>) -> Self {
+        Self {
+            to,
+            failed: false,
+            slots: None,
+            bytes: Vec::new(),
+            written: 0,
+            refusal: None,
+            waits: Waiter::new(Wait::Block, End::Write),
+        }
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        !self.bytes.is_empty() || self.slots.as_ref().is_some_and(|s| s.held() > 0)
+    }
+
+    pub(super) fn fail(&mut self) {
+        self.failed = true;
+        self.slots = None;
+        self.bytes = Vec::new();
+    }
+
+    /// Moves on what can be moved now; returns whether anything was. May block where nobody else is `alone`.
+    pub(super) fn deliver(&mut self, alone: bool) -> io::Result<bool> {
+        let mut progress = false;
+        while self.is_pending() {
+            match self.deliver_some(alone) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => progress = true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(progress)
+    }
+
+    fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
+        if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
+            if self.refusal.is_none() {
+                let flags = if alone {
+                    SpliceFlags::empty()
+                } else {
+                    SpliceFlags::NONBLOCK
+                };
+                match slots.deliver(self.to, usize::MAX, flags) {
+                    // Nothing has moved, so that another way loses nothing.
+                    Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
+                    other => return other,
+                }
+            }
+            slots.take_all(&mut self.bytes)?;
+            self.written = 0;
+        }
+        let n = sys::write(self.to, &self.bytes[self.written..])?;
+        self.written += n;
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+        Ok(n)
+    }
+}
