@@ -6,13 +6,14 @@ mod tests;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use rustix::fs::FileType;
 
 use crate::capacity;
 use crate::private::Private;
 use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter};
+use crate::wait::{Wait, Waiter, events};
 
 /// How bytes go from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -262,11 +263,26 @@ impl<'fd> Pump<'fd> {
     /// Moves slots from pipe to pipe, and lets others run where that were few: a writer that waits for this very CPU fills
     /// the pipe meanwhile, and the next call moves many slots at once. Where nobody waits, nothing is lost.
     fn splice(&self, most: usize) -> io::Result<usize> {
+        if self.ends_while_full() {
+            return Ok(0);
+        }
         let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
         if matches!(moved, Ok(n) if n < BATCH) {
             std::thread::yield_now();
         }
         moved
+    }
+
+    /// Whether the input is at its end while the output is full. Splice would wait for room before it says so, and whoever
+    /// reads the output only after we have ended would wait for ever.
+    ///
+    /// The output is looked at first, since poll(2) on the input would make every write(2) into it dearer.
+    fn ends_while_full(&self) -> bool {
+        // Where one of these calls is refused, splice says what there is to say.
+        let room = sys::poll(self.to, events(End::Write), Some(Duration::ZERO));
+        room.is_ok_and(|room| !room)
+            && sys::bytes_in_pipe(self.from).is_ok_and(|bytes| bytes == 0)
+            && sys::ends_before_room(self.from, self.to).is_ok_and(|ends| ends)
     }
 
     /// `EAGAIN` does not say which side would block: wait for both, one after the other.

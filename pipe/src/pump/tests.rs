@@ -78,6 +78,24 @@ fn copying_pump_takes_no_more_than_was_asked_for() {
     assert_eq!(contents(to), [7; 1000]);
 }
 
+#[test]
+fn end_of_a_pipe_is_seen_while_the_output_is_full() {
+    let (from, feed) = sys::pipe().unwrap();
+    let (_reader, to) = sys::pipe().unwrap();
+    let mut pump = Pump::new(from.as_fd(), to.as_fd());
+    let len = capacity::get(&to).unwrap();
+    let feeder = std::thread::spawn(move || File::from(feed).write_all(&vec![1; len]));
+    let mut moved = 0;
+    loop {
+        match pump.step(PIECE).unwrap() {
+            0 => break,
+            n => moved += n,
+        }
+    }
+    assert_eq!(moved, len);
+    feeder.join().unwrap().unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
