@@ -146,6 +146,7 @@ impl<'fd> Pump<'fd> {
             }
         }
         let has_pipe = kind(from) == FileType::Fifo || kind(to) == FileType::Fifo;
+        let mut fallback = None;
         let state = match (kind(from), kind(to)) {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
@@ -153,11 +154,20 @@ impl<'fd> Pump<'fd> {
             // end need not wait while pages are looked up in a file, or copied into one.
             _ => match Private::large() {
                 Ok(private) => State::Relay(private),
-                Err(_) if has_pipe => State::Splice,
-                Err(_) => State::Copy(Held::new(BUFFER)),
+                Err(e) => {
+                    fallback = Some((Route::Relay, e.to_string()));
+                    if has_pipe {
+                        State::Splice
+                    } else {
+                        State::Copy(Held::new(BUFFER))
+                    }
+                }
             },
         };
-        Self::with_state(from, to, state)
+        Self {
+            fallback,
+            ..Self::with_state(from, to, state)
+        }
     }
 
     /// A pump that reads and writes, through a buffer of so many bytes (at least one).
