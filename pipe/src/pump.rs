@@ -63,6 +63,10 @@ const BUFFER: usize = 256 << 10;
 /// spins takes a CPU that one of them may need. Neither descriptor's flags are changed; `WouldBlock` of a non-blocking one
 /// is waited out.
 ///
+/// A pipe whose writer has made it one of packets (`O_DIRECT`, see `pipe(2)`) passes packets on to another pipe: slots keep
+/// that mark, which a read end does not show. Whoever reads less than a packet there loses the rest of it, as from the first
+/// pipe.
+///
 /// # Errors
 /// What the system calls report. Bytes that were moved before have arrived: an error after that is final, and never a
 /// reason to try another route.

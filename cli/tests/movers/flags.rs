@@ -3,15 +3,14 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use crate::ALL_WAYS;
 use crate::support::kinds::{MIB, seeded};
 use crate::support::{fullbore, pipe, start};
+use crate::{ALL_WAYS, Stop};
 
 /// An input of the tool and our other end of it, an output and our other end of that.
 struct Ends {
@@ -104,10 +103,11 @@ fn blocking_descriptors_never_become_non_blocking() {
         for ends in [Ends::pipes(), Ends::sockets()] {
             let shared = [&ends.input, &ends.output].map(|fd| fd.try_clone().expect("a copy"));
             let run = start(fullbore(line), ends.input, ends.output);
-            let stop = AtomicBool::new(false);
+            let stop = Stop::default();
             thread::scope(|scope| {
-                let looking = scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
+                let _stop = stop.at_the_end();
+                scope.spawn(|| {
+                    while !stop.is_told() {
                         assert!(!shared.iter().any(is_nonblocking), "{line}");
                         thread::yield_now();
                     }
@@ -121,8 +121,6 @@ fn blocking_descriptors_never_become_non_blocking() {
                 feed_slowly(ends.ours, data).join().expect("a feeder");
                 reading.join().expect("a reader");
                 run.finish().quiet_success();
-                stop.store(true, Ordering::Relaxed);
-                looking.join().expect("blocking all the time");
             });
         }
     }
@@ -136,11 +134,12 @@ fn descriptors_may_change_their_mind() {
         for ends in [Ends::pipes(), Ends::sockets()] {
             let shared = [&ends.input, &ends.output].map(|fd| fd.try_clone().expect("a copy"));
             let run = start(fullbore(line), ends.input, ends.output);
-            let stop = AtomicBool::new(false);
+            let stop = Stop::default();
             thread::scope(|scope| {
-                let changing = scope.spawn(|| {
+                let _stop = stop.at_the_end();
+                scope.spawn(|| {
                     let mut turn = 0_u32;
-                    while !stop.load(Ordering::Relaxed) {
+                    while !stop.is_told() {
                         for (i, fd) in shared.iter().enumerate() {
                             let nonblocking = turn.is_multiple_of(2 + i as u32);
                             let flags = if nonblocking {
@@ -166,8 +165,6 @@ fn descriptors_may_change_their_mind() {
                 feed_slowly(ends.ours, data).join().expect("a feeder");
                 reading.join().expect("a reader");
                 run.finish().quiet_success();
-                stop.store(true, Ordering::Relaxed);
-                changing.join().expect("a changer");
             });
         }
     }
