@@ -3,20 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod support;
-#[allow(dead_code)]
 mod tools;
 
-use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use rustix::fs::OFlags;
-use support::{BINARY, Links, command, fullbore, pipe, skip, start};
-use tools::{KINDS, data, same, source, target};
-
-const MIB: usize = 1 << 20;
+use support::kinds::{MIB, Sink, raw_terminal, seeded, source};
+use support::{BINARY, Links, command, fullbore, pipe, start};
 
 #[test]
 fn link_does_what_the_original_does() {
@@ -51,88 +44,10 @@ fn link_does_what_the_original_does() {
             "head -c 1000000 /dev/zero | cat - f > g; md5sum g; cat g f | md5sum; cat g f >> h; md5sum h",
             "echo head > g; (echo one; cat f) >> g; cat g; (cat f; cat f) > g; md5sum g",
             "(read line; cat) < f; (cat f; echo after) | cat",
-            "mkfifo p; cat f > p & cat p p < /dev/null & wait %1; kill %2",
+            "mkfifo p; cat f > p & cat p p < /dev/null > g & wait %1; until [ -s g ]; do sleep 0.01; done; kill %2; cat g",
             "seq 100000 | cat -n | md5sum; seq 100000 | cat -b | tail -1",
         ],
     );
-}
-
-/// Every byte through every mix of kinds: 256 MiB from pipe to pipe, and more than half as much again by the other ways.
-#[test]
-fn contents_arrive_through_any_mix_of_kinds() {
-    let all = data(256 * MIB);
-    let part = std::sync::Arc::new(all[..10 * MIB + 1].to_vec());
-    for from in KINDS {
-        for to in KINDS {
-            let data = if (from, to) == ("pipe", "pipe") {
-                &all
-            } else {
-                &part
-            };
-            if to == "file" {
-                let mut place = tempfile::NamedTempFile::new().unwrap();
-                let output = place.reopen().unwrap();
-                let run = start(fullbore("cat"), source(from, data), output).finish();
-                run.quiet_success();
-                same(&mut place, data).unwrap_or_else(|why| panic!("{from} to {to}: {why}"));
-                continue;
-            }
-            let (output, arrived) = target(to, data);
-            let run = start(fullbore("cat"), source(from, data), output).finish();
-            run.quiet_success();
-            let arrived = arrived.join().unwrap();
-            arrived.unwrap_or_else(|why| panic!("{from} to {to}: {why}"));
-        }
-    }
-}
-
-/// 10 GiB from pipe to pipe: nothing is missing, and nothing too much. The pages are not looked at.
-#[test]
-fn ten_gibibytes_go_through_pipes() {
-    let (from_writer, to_cat) = pipe();
-    let (mut from_cat, to_reader) = pipe();
-    let len = 10_u64 << 30;
-    let cat = start(fullbore("cat"), from_writer, to_reader);
-    let writer = std::thread::spawn(move || {
-        let mut constant = fullbore::Constant::new(b"ten gibibytes\n");
-        constant.write_all(&to_cat, len).unwrap();
-    });
-    let mut reader = fullbore::PipeReader::new(&mut from_cat);
-    // Here and there a piece is read and compared.
-    let period = 14;
-    let mut at = 0;
-    let mut piece = vec![0; 64 << 10];
-    while at < len {
-        let skipped = reader
-            .discard((500 * MIB as u64 + 3).min(len - at))
-            .unwrap();
-        at += skipped;
-        let n = reader.read(&mut piece).unwrap();
-        let phase = (at % period) as usize;
-        let expected = b"ten gibibytes\nten gibibytes\n";
-        let first = n.min(14);
-        assert_eq!(&piece[..first], &expected[phase..phase + first], "at {at}");
-        at += n as u64;
-        assert!(skipped > 0 || n > 0, "only {at} bytes");
-    }
-    assert_eq!(at, len);
-    assert_eq!(reader.read(&mut piece).unwrap(), 0);
-    writer.join().unwrap();
-    cat.finish().quiet_success();
-}
-
-#[test]
-fn counts_are_right_into_dev_null() {
-    let data = data(30 * MIB + 5);
-    for from in KINDS {
-        let null = File::options().write(true).open("/dev/null").unwrap();
-        let run = start(fullbore("cat --explain"), source(from, &data), null).finish();
-        assert_eq!(run.status.code(), Some(0), "{run}");
-        assert!(
-            run.err.contains("-: 30.0MiB by ") || run.err.contains(" 31457285B by "),
-            "{run}"
-        );
-    }
 }
 
 #[test]
@@ -185,55 +100,6 @@ fn what_is_typed_comes_out_at_once() {
 }
 
 #[test]
-fn non_blocking_descriptors_are_waited_for_and_left_as_they_are() {
-    let data = data(3 * MIB);
-    for line in ["cat", "cat -u", "cat -s"] {
-        let (from_us, mut to_cat) = pipe();
-        let (mut from_cat, to_us) = pipe();
-        rustix::fs::fcntl_setfl(&from_us, OFlags::NONBLOCK).unwrap();
-        rustix::fs::fcntl_setfl(&to_us, OFlags::NONBLOCK).unwrap();
-        let (ours, theirs) = (from_us.try_clone().unwrap(), to_us.try_clone().unwrap());
-        let run = start(fullbore(line), from_us, to_us);
-        let sent = data.clone();
-        let feeding = std::thread::spawn(move || {
-            for piece in sent.chunks(400_001) {
-                std::thread::sleep(Duration::from_millis(3));
-                to_cat.write_all(piece).unwrap();
-            }
-        });
-        let mut got = vec![0; data.len()];
-        let mut at = 0;
-        while at < got.len() {
-            std::thread::sleep(Duration::from_millis(2));
-            let end = got.len().min(at + 300_000);
-            at += from_cat.read(&mut got[at..end]).unwrap();
-        }
-        feeding.join().unwrap();
-        run.finish().quiet_success();
-        assert!(got == **data, "{line}");
-        for fd in [ours.as_fd(), theirs.as_fd()] {
-            let flags = rustix::fs::fcntl_getfl(fd).unwrap();
-            assert!(flags.contains(OFlags::NONBLOCK), "{line}");
-        }
-    }
-}
-
-#[test]
-fn inherited_descriptors_never_become_non_blocking() {
-    let (from_us, to_cat) = pipe();
-    let (from_cat, to_us) = pipe();
-    let (ours, theirs) = (from_us.try_clone().unwrap(), to_us.try_clone().unwrap());
-    let run = start(fullbore("cat"), from_us, to_us);
-    std::thread::sleep(Duration::from_millis(30));
-    for fd in [ours.as_fd(), theirs.as_fd()] {
-        let flags = rustix::fs::fcntl_getfl(fd).unwrap();
-        assert!(!flags.contains(OFlags::NONBLOCK));
-    }
-    drop((to_cat, from_cat));
-    run.finish().quiet_success();
-}
-
-#[test]
 fn reader_that_goes_away_is_success_under_our_own_name_and_death_under_the_other() {
     use std::os::unix::process::ExitStatusExt;
     let links = Links::new(&["cat"]);
@@ -253,80 +119,9 @@ fn reader_that_goes_away_is_success_under_our_own_name_and_death_under_the_other
 }
 
 #[test]
-fn file_that_grows_is_read_to_the_end_that_it_has_then() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("grows");
-    let mut grows = File::create(&path).unwrap();
-    let all = data(8 * MIB);
-    grows.write_all(&all[..2 * MIB]).unwrap();
-    let (mut from_cat, to_us) = pipe();
-    let mut cat = fullbore("cat");
-    cat.arg(&path);
-    let run = start(cat, Stdio::null(), to_us);
-    // Cat is at the beginning still: the pipe is full and nobody reads.
-    let mut got = vec![0; 1000];
-    from_cat.read_exact(&mut got).unwrap();
-    grows.write_all(&all[2 * MIB..]).unwrap();
-    from_cat.read_to_end(&mut got).unwrap();
-    run.finish().quiet_success();
-    assert!(got == **all, "{} bytes", got.len());
-}
-
-/// A terminal whose line discipline passes bytes on as they are.
-fn raw_terminal() -> std::io::Result<(OwnedFd, OwnedFd)> {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    grantpt(&ours)?;
-    unlockpt(&ours)?;
-    let name = ptsname(&ours, Vec::new())?;
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let theirs = rustix::fs::open(name, flags, rustix::fs::Mode::empty())?;
-    let mut mode = tcgetattr(&theirs)?;
-    mode.make_raw();
-    tcsetattr(&theirs, OptionalActions::Now, &mode)?;
-    Ok((ours, theirs))
-}
-
-#[test]
-fn raw_terminal_carries_16_mib_both_ways() {
-    let Ok((ours, theirs)) = raw_terminal() else {
-        return skip("no pseudo-terminal to be had");
-    };
-    let data = data(16 * MIB);
-    // Into the terminal.
-    let run = start(
-        fullbore("cat"),
-        source("pipe", &data),
-        theirs.try_clone().unwrap(),
-    );
-    let mut got = vec![0; data.len()];
-    File::from(ours.try_clone().unwrap())
-        .read_exact(&mut got)
-        .unwrap();
-    assert!(got == **data);
-    run.finish().quiet_success();
-    // Out of it.
-    let (mut from_cat, to_us) = pipe();
-    let run = start(fullbore("cat"), theirs, to_us);
-    let sent = data.clone();
-    let feeding = std::thread::spawn(move || {
-        let mut ours = File::from(ours);
-        ours.write_all(&sent).map(|()| ours)
-    });
-    from_cat.read_exact(&mut got).unwrap();
-    assert!(got == **data);
-    // Without our side of the terminal there is an end of file, or an error of the input.
-    drop(feeding.join().unwrap().unwrap());
-    run.finish();
-}
-
-#[test]
 fn end_of_file_on_a_terminal_is_read_once() {
     use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-    let Ok((ours, theirs)) = raw_terminal() else {
-        return skip("no pseudo-terminal to be had");
-    };
+    let (ours, theirs) = raw_terminal();
     let mut mode = tcgetattr(&theirs).unwrap();
     mode.local_modes |= rustix::termios::LocalModes::ICANON;
     mode.special_codes[rustix::termios::SpecialCodeIndex::VEOF] = 4;
@@ -334,7 +129,7 @@ fn end_of_file_on_a_terminal_is_read_once() {
     for line in ["cat", "cat -n"] {
         let (mut from_cat, to_us) = pipe();
         let run = start(fullbore(line), theirs.try_clone().unwrap(), to_us);
-        let mut terminal = File::from(ours.try_clone().unwrap());
+        let mut terminal = ours.try_clone().unwrap();
         terminal.write_all(b"typed\n\x04").unwrap();
         let mut got = String::new();
         from_cat.read_to_string(&mut got).unwrap();
@@ -346,16 +141,14 @@ fn end_of_file_on_a_terminal_is_read_once() {
 /// Where the user's share of pipe memory is used up, or no descriptor is left, bytes go another way.
 #[test]
 fn capacity_and_pipes_that_are_refused_cost_nothing_but_speed() {
-    let data = data(20 * MIB);
+    let data = &seeded()[..20 * MIB];
     for limit in ["ulimit -n 5", "ulimit -n 4", "ulimit -n 20"] {
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("{limit}; exec \"$0\" cat"), BINARY]);
-        let (output, arrived) = target("unix socket", &data);
-        let run = start(shell, source("file", &data), output).finish();
-        run.quiet_success();
-        arrived
-            .join()
-            .unwrap()
-            .unwrap_or_else(|why| panic!("{limit}: {why}"));
+        let output = Sink::new("unix socket", data);
+        start(shell, source("file", data), output.stdio())
+            .finish()
+            .quiet_success();
+        output.check(limit);
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod support;
-#[allow(dead_code)]
 mod tools;
 
 use std::fs::File;
@@ -11,10 +10,8 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use support::kinds::{MIB, Sink, feed, seeded, source};
 use support::{BINARY, Links, command, fullbore, pipe, start};
-use tools::{KINDS, check_file, data, source, target};
-
-const MIB: usize = 1 << 20;
 
 #[test]
 fn link_does_what_the_original_does() {
@@ -49,53 +46,10 @@ fn link_does_what_the_original_does() {
     );
 }
 
-#[test]
-fn contents_arrive_at_every_output_whatever_the_kinds() {
-    let all = data(256 * MIB);
-    let part = std::sync::Arc::new(all[..5 * MIB + 1].to_vec());
-    let place = tempfile::tempdir().unwrap();
-    for from in KINDS {
-        for to in KINDS {
-            let data = if (from, to) == ("pipe", "pipe") {
-                &all
-            } else {
-                &part
-            };
-            let paths = ["one", "two", "out"].map(|name| place.path().join(name));
-            std::fs::write(&paths[1], b"").unwrap();
-            let (side_pipe, at_side) = target("pipe", data);
-            let mut tee = fullbore("tee");
-            tee.arg(&paths[0]);
-            // A descriptor of ours that the child can open, though it does not inherit it.
-            let side = format!("/proc/{}/fd/{}", std::process::id(), side_pipe.as_raw_fd());
-            tee.arg(side);
-            let run = if to == "file" {
-                std::fs::write(&paths[2], b"").unwrap();
-                let output = File::options().append(true).open(&paths[2]).unwrap();
-                start(tee, source(from, data), output)
-            } else {
-                let (output, arrived) = target(to, data);
-                let run = start(tee, source(from, data), output);
-                let arrived = arrived.join().unwrap();
-                arrived.unwrap_or_else(|why| panic!("{from} to {to}: {why}"));
-                run
-            };
-            run.finish().quiet_success();
-            drop(side_pipe);
-            let at_side = at_side.join().unwrap();
-            at_side.unwrap_or_else(|why| panic!("{from} to {to}, side: {why}"));
-            check_file(&paths[0], data);
-            if to == "file" {
-                check_file(&paths[2], data);
-            }
-        }
-    }
-}
-
 /// A reader that wants more of one output before it takes anything from the other one gets it, up to what pipes hold.
 #[test]
 fn output_that_blocks_does_not_starve_the_other_one() {
-    let (from_us, mut to_tee) = pipe();
+    let (from_us, to_tee) = pipe();
     let (mut one, to_one) = pipe();
     let (mut other, to_other) = pipe();
     let mut tee = fullbore("tee");
@@ -105,9 +59,8 @@ fn output_that_blocks_does_not_starve_the_other_one() {
         to_other.as_raw_fd()
     ));
     let run = start(tee, from_us, to_one);
-    let data = data(30 * MIB);
-    let sent = data.clone();
-    let feeding = std::thread::spawn(move || to_tee.write_all(&sent).is_ok());
+    let data = &seeded()[..30 * MIB];
+    let feeding = feed(to_tee, data);
     let (mut at, mut got, mut got_other) = (0, vec![0; MIB], vec![0; MIB]);
     while at < data.len() {
         // 48 KiB ahead at one, then at the other.
@@ -150,15 +103,15 @@ fn what_is_typed_comes_out_at_once() {
 fn reader_that_goes_away_leaves_the_others_under_our_own_name() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("all");
-    let data = data(5 * MIB);
+    let data = &seeded()[..5 * MIB];
     let mut tee = fullbore("tee");
     tee.arg(&path);
     let (read_end, write_end) = pipe();
     drop(read_end);
-    start(tee, source("pipe", &data), write_end)
+    start(tee, source("pipe", data), write_end)
         .finish()
         .quiet_success();
-    check_file(&path, &data);
+    assert!(std::fs::read(&path).unwrap() == data);
 }
 
 #[test]
@@ -195,7 +148,7 @@ fn explanation_names_way_and_reason_for_each_output() {
     let place = tempfile::tempdir().unwrap();
     let mut tee = fullbore("tee --explain -a log");
     tee.current_dir(place.path());
-    let run = start(tee, source("pipe", &data(300_000)), Stdio::null()).finish();
+    let run = start(tee, source("pipe", &seeded()[..300_000]), Stdio::null()).finish();
     assert_eq!(run.status.code(), Some(0), "{run}");
     let lines: Vec<_> = run.err.lines().collect();
     assert_eq!(lines.len(), 2, "{run}");
@@ -212,26 +165,27 @@ fn explanation_names_way_and_reason_for_each_output() {
 #[test]
 fn failing_output_has_advice_under_our_own_name() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let run = start(fullbore("tee"), source("pipe", &data(10)), full).finish();
+    let run = start(fullbore("tee"), source("pipe", &seeded()[..10]), full).finish();
     run.complains(&[1]);
     assert!(run.err.contains("No space left on device"), "{run}");
 }
 
 #[test]
 fn pipes_that_are_refused_cost_nothing_but_speed() {
-    let data = data(6 * MIB);
+    let data = &seeded()[..6 * MIB];
     let place = tempfile::tempdir().unwrap();
     for limit in ["ulimit -n 4", "ulimit -n 5", "ulimit -n 7"] {
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("{limit}; exec \"$0\" tee one"), BINARY]);
         shell.current_dir(place.path());
-        let (output, arrived) = target("unix socket", &data);
-        let run = start(shell, source("pipe", &data), output).finish();
-        run.quiet_success();
-        arrived
-            .join()
-            .unwrap()
-            .unwrap_or_else(|why| panic!("{limit}: {why}"));
-        check_file(&place.path().join("one"), &data);
+        let output = Sink::new("unix socket", data);
+        start(shell, source("pipe", data), output.stdio())
+            .finish()
+            .quiet_success();
+        output.check(limit);
+        assert!(
+            std::fs::read(place.path().join("one")).unwrap() == data,
+            "{limit}"
+        );
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod support;
-#[allow(dead_code)]
 mod tools;
 
 use std::io::Read;

@@ -7,13 +7,14 @@ mod tests;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use rustix::fs::FileType;
 
 use crate::capacity;
 use crate::private::Private;
 use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter};
+use crate::wait::{Wait, Waiter, events};
 use held::Held;
 
 /// How bytes go from one descriptor to another.
@@ -63,6 +64,10 @@ const BUFFER: usize = 256 << 10;
 /// Pipes are made larger where that is allowed. Waiting is sleeping: whoever stands between a writer and a reader and
 /// spins takes a CPU that one of them may need. Neither descriptor's flags are changed; `WouldBlock` of a non-blocking one
 /// is waited out.
+///
+/// A pipe whose writer has made it one of packets (`O_DIRECT`, see `pipe(2)`) passes packets on to another pipe: slots keep
+/// that mark, which a read end does not show. Whoever reads less than a packet there loses the rest of it, as from the first
+/// pipe.
 ///
 /// # Errors
 /// What the system calls report. Bytes that were moved before have arrived: an error after that is final, and never a
@@ -129,6 +134,7 @@ impl<'fd> Pump<'fd> {
             }
         }
         let has_pipe = kind(from) == FileType::Fifo || kind(to) == FileType::Fifo;
+        let mut fallback = None;
         let state = match (kind(from), kind(to)) {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
@@ -136,11 +142,20 @@ impl<'fd> Pump<'fd> {
             // end need not wait while pages are looked up in a file, or copied into one.
             _ => match Private::large() {
                 Ok(private) => State::Relay(private),
-                Err(_) if has_pipe => State::Splice,
-                Err(_) => State::Copy(Held::new(BUFFER)),
+                Err(e) => {
+                    fallback = Some((Route::Relay, e.to_string()));
+                    if has_pipe {
+                        State::Splice
+                    } else {
+                        State::Copy(Held::new(BUFFER))
+                    }
+                }
             },
         };
-        Self::with_state(from, to, state)
+        Self {
+            fallback,
+            ..Self::with_state(from, to, state)
+        }
     }
 
     /// A pump that reads and writes, through a buffer of so many bytes (at least one).
@@ -246,11 +261,26 @@ impl<'fd> Pump<'fd> {
     /// Moves slots from pipe to pipe, and lets others run where that were few: a writer that waits for this very CPU fills
     /// the pipe meanwhile, and the next call moves many slots at once. Where nobody waits, nothing is lost.
     fn splice(&self, most: usize) -> io::Result<usize> {
+        if self.ends_while_full() {
+            return Ok(0);
+        }
         let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
         if matches!(moved, Ok(n) if n < BATCH) {
             std::thread::yield_now();
         }
         moved
+    }
+
+    /// Whether the input is at its end while the output is full. Splice would wait for room before it says so, and whoever
+    /// reads the output only after we have ended would wait for ever.
+    ///
+    /// The output is looked at first, since poll(2) on the input would make every write(2) into it dearer.
+    fn ends_while_full(&self) -> bool {
+        // Where one of these calls is refused, splice says what there is to say.
+        let room = sys::poll(self.to, events(End::Write), Some(Duration::ZERO));
+        room.is_ok_and(|room| !room)
+            && sys::bytes_in_pipe(self.from).is_ok_and(|bytes| bytes == 0)
+            && sys::ends_before_room(self.from, self.to).is_ok_and(|ends| ends)
     }
 
     /// `EAGAIN` does not say which side would block: wait for both, one after the other.

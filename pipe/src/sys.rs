@@ -117,6 +117,24 @@ pub fn poll_any<'fd>(
     })
 }
 
+/// Waits until `from` has bytes or has come to its end, or until `to` takes some. Returns whether `from` is at its end: it is
+/// empty, and nobody holds its write end any more.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub(crate) fn ends_before_room(from: impl AsFd, to: impl AsFd) -> io::Result<bool> {
+    retry(|| {
+        allow(Call::Poll, 0)?;
+        let mut fds = [
+            PollFd::new(&from, PollFlags::IN),
+            PollFd::new(&to, PollFlags::OUT),
+        ];
+        rustix::event::poll(&mut fds, None)?;
+        let now = fds[0].revents();
+        Ok(now.contains(PollFlags::HUP) && !now.contains(PollFlags::IN))
+    })
+}
+
 /// Whether nobody holds the read end of a pipe any more, as seen from its write end.
 ///
 /// # Errors

@@ -274,8 +274,7 @@ impl<'a> Transfer<'a> {
                 "no byte need be copied by hand, and errors of both sides are told apart"
             }
             (None, Route::CopyFileRange) => "both sides are files",
-            (None, Route::Copy) if self.plan.buffer.is_some() => WHY_BUFFER,
-            (None, Route::Copy) => "no private pipe could be made",
+            (None, Route::Copy) => WHY_BUFFER,
         };
         format!("{}, since {why}", pump.route())
     }
@@ -311,7 +310,10 @@ impl<'a> Transfer<'a> {
             }
         };
         let path = match inspect.fallback() {
-            Some(reason) => format!("read and write, since splice was refused: {}", plain(reason)),
+            Some(reason) => format!(
+                "read and write, since splice or tee was refused: {}",
+                plain(reason)
+            ),
             None => "splice through a private pipe, since lines or data are shown: they are read from a copy of the slots made by tee".into(),
         };
         (moved, path)

@@ -6,6 +6,7 @@
     reason = "every test file compiles its own copy and uses a part of it"
 )]
 
+pub mod kinds;
 pub mod seccomp;
 
 use std::fmt;

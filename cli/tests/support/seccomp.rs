@@ -24,12 +24,36 @@ pub fn refuse(command: &mut Command, syscalls: &[i64], errno: i32) {
 /// Lets a system call fail with `errno` where its argument number `argument` (0 to 5) has any of the bits in `mask`,
 /// which lie in the lower half of the argument.
 pub fn refuse_flag(command: &mut Command, syscall: i64, argument: u32, mask: u32, errno: i32) {
-    let mut program = vec![load(NUMBER)];
-    program.push(if_equal(syscall as u32, 3));
-    program.push(load(ARGUMENTS + 8 * argument + LOWER_HALF));
-    program.push(jump(libc::BPF_JSET, mask, 0, 1));
-    program.push(answer(libc::SECCOMP_RET_ERRNO | errno as u32));
-    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    refuse_where(
+        command,
+        syscall,
+        argument,
+        jump(libc::BPF_JSET, mask, 0, 1),
+        errno,
+    );
+}
+
+/// Lets a system call fail with `errno` where the lower half of its argument number `argument` (0 to 5) is `value`.
+pub fn refuse_value(command: &mut Command, syscall: i64, argument: u32, value: u32, errno: i32) {
+    refuse_where(command, syscall, argument, if_equal(value, 1), errno);
+}
+
+/// The `condition` goes on where it holds of what was loaded, and else skips one instruction.
+fn refuse_where(
+    command: &mut Command,
+    syscall: i64,
+    argument: u32,
+    condition: sock_filter,
+    errno: i32,
+) {
+    let program = vec![
+        load(NUMBER),
+        if_equal(syscall as u32, 3),
+        load(ARGUMENTS + 8 * argument + LOWER_HALF),
+        condition,
+        answer(libc::SECCOMP_RET_ERRNO | errno as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
     install(command, program);
 }
 

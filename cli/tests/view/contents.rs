@@ -1,79 +1,21 @@
 //! Every byte arrives, whatever both sides are.
 
 use std::fs::File;
-use std::io::{Seek, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::io::Write;
 use std::process::Stdio;
-use std::thread;
 
+use crate::support::kinds::{KINDS, Sink, source};
 use crate::support::{To, pipe, start};
 use crate::tools::{MIB, checker, contents, file_of, move_all, raw_terminal, seeded, view};
-
-const KINDS: [&str; 3] = ["pipe", "file", "socket"];
-
-/// The input of a kind; what is not a file is filled by a thread.
-fn source(kind: &str, data: &'static [u8]) -> Stdio {
-    match kind {
-        "pipe" => {
-            let (read_end, mut write_end) = pipe();
-            thread::spawn(move || write_end.write_all(data));
-            read_end.into()
-        }
-        "socket" => {
-            let (theirs, mut ours) = UnixStream::pair().expect("sockets");
-            thread::spawn(move || ours.write_all(data));
-            OwnedFd::from(theirs).into()
-        }
-        _ => file_of(data).into(),
-    }
-}
 
 /// Runs `view` with these kinds of input and output, and checks what arrives.
 fn arrives(line: &str, from: &str, to: &str, data: &'static [u8]) -> String {
     let what = format!("{from} to {to} with {line:?}");
-    let stdin = source(from, data);
-    let (run, arrived) = match to {
-        "pipe" => {
-            let (read_end, write_end) = pipe();
-            let checked = checker(read_end, data);
-            (move_all(line, stdin, write_end), checked.join())
-        }
-        "socket" => {
-            let (ours, theirs) = UnixStream::pair().expect("sockets");
-            let checked = checker(ours, data);
-            (move_all(line, stdin, OwnedFd::from(theirs)), checked.join())
-        }
-        "file for appending" => {
-            let file = file_of(b"");
-            rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND).expect("appending");
-            let run = move_all(line, stdin, file.try_clone().expect("a copy"));
-            (run, checked_file(file, data))
-        }
-        _ => {
-            let file = file_of(b"");
-            let run = move_all(line, stdin, file.try_clone().expect("a copy"));
-            (run, checked_file(file, data))
-        }
-    };
+    let output = Sink::new(to, data);
+    let run = start(view(line), source(from, data), output.stdio()).finish();
     assert_eq!(run.status.code(), Some(0), "{what}: {run}");
-    let arrived = arrived.unwrap_or_else(|_| panic!("{what}: other bytes"));
-    assert_eq!(arrived, data.len(), "{what}: {run}");
+    output.check(&what);
     run.err
-}
-
-fn checked_file(mut file: File, data: &'static [u8]) -> thread::Result<usize> {
-    file.rewind().expect("its beginning");
-    checker(file, data).join()
-}
-
-#[test]
-fn every_mix_of_inputs_and_outputs_arrives_byte_for_byte() {
-    for from in KINDS {
-        for to in KINDS {
-            arrives("-q", from, to, seeded());
-        }
-    }
 }
 
 #[test]
@@ -94,7 +36,7 @@ fn every_way_of_moving_arrives_byte_for_byte() {
         for (from, to) in [
             ("pipe", "pipe"),
             ("file", "pipe"),
-            ("socket", "file"),
+            ("unix socket", "file"),
             ("pipe", "file for appending"),
         ] {
             arrives(line, from, to, data);
@@ -115,8 +57,8 @@ fn paths_are_explained_with_their_reasons() {
         ("", "file", "pipe", "path of (stdin): splice"),
         (
             "",
-            "socket",
-            "socket",
+            "unix socket",
+            "unix socket",
             ": splice through a private pipe, since",
         ),
         ("-E", "file", "pipe", "path of (stdin): splice"),

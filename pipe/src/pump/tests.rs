@@ -88,6 +88,47 @@ fn copying_pump_that_holds_bytes_may_be_asked_for_all_there_are() {
     assert_eq!(contents(to), b"0123456789");
 }
 
+#[test]
+fn end_of_a_pipe_is_seen_while_the_output_is_full() {
+    let (from, feed) = sys::pipe().unwrap();
+    let (_reader, to) = sys::pipe().unwrap();
+    let mut pump = Pump::new(from.as_fd(), to.as_fd());
+    let len = capacity::get(&to).unwrap();
+    let feeder = std::thread::spawn(move || File::from(feed).write_all(&vec![1; len]));
+    let mut moved = 0;
+    loop {
+        match pump.step(PIECE).unwrap() {
+            0 => break,
+            n => moved += n,
+        }
+    }
+    assert_eq!(moved, len);
+    feeder.join().unwrap().unwrap();
+}
+
+#[test]
+fn missing_private_pipe_is_named_as_the_reason() {
+    let (read_end, write_end) = sys::pipe().unwrap();
+    sys::write(&write_end, b"data").unwrap();
+    drop(write_end);
+    let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let _refused = inject(|call, len| match call {
+        Call::Pipe => Err(Errno::MFILE),
+        _ => Ok(len),
+    });
+    for (from, route) in [
+        (read_end.as_fd(), Route::Splice),
+        (file_of(b"data").as_fd(), Route::Copy),
+    ] {
+        let copied = copy(from, &one).unwrap();
+        assert_eq!((copied.bytes, copied.route), (4, route));
+        let (left, reason) = copied.fallback.unwrap();
+        assert_eq!(left, Route::Relay);
+        assert!(reason.contains("Too many open files"), "{reason}");
+    }
+    drop(other);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -1,0 +1,120 @@
+//! Outputs whose reader goes away: at once, while the tool waits for room, while it waits for input.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::kinds::{MIB, feed, seeded};
+use crate::support::{Links, Run, Running, command, fullbore, pipe, start};
+
+const SIGPIPE: i32 = 13;
+
+/// By our own name a tool has succeeded then; as `cat` and `tee` it dies by SIGPIPE, and as `pv` it ends with 0.
+fn each(work: impl Fn(Command) -> Run) {
+    let links = Links::new(&["cat", "tee", "pv"]);
+    for (link, line, dies) in [
+        ("", "cat", false),
+        ("", "cat -n", false),
+        ("", "tee", false),
+        ("", "view -q", false),
+        ("", "view -ql", false),
+        ("", "view -qC", false),
+        ("cat", "", true),
+        ("cat", "-n", true),
+        ("tee", "", true),
+        ("tee", "-p", false),
+        ("pv", "-q", false),
+    ] {
+        let run = work(match link {
+            "" => fullbore(line),
+            link => command(links.path(link), line),
+        });
+        let signal = dies.then_some(SIGPIPE);
+        assert_eq!(run.status.signal(), signal, "{run}");
+        assert_eq!(run.status.code(), (!dies).then_some(0), "{run}");
+        assert_eq!(run.err, "", "{run}");
+    }
+}
+
+/// From a pipe to a pipe.
+fn begin(command: Command) -> (PipeWriter, Running, PipeReader) {
+    let ((input, ours), (out, output)) = (pipe(), pipe());
+    (ours, start(command, input, output), out)
+}
+
+#[test]
+fn reader_that_leaves_while_there_is_no_room_ends_it() {
+    each(|command| {
+        let (ours, run, mut out) = begin(command);
+        feed(ours, &seeded()[..16 * MIB]);
+        let mut got = [0; 1000];
+        out.read_exact(&mut got).expect("a beginning");
+        // Long enough to fill all pipes and fall asleep.
+        thread::sleep(Duration::from_millis(30));
+        drop(out);
+        run.finish()
+    });
+}
+
+#[test]
+fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
+    each(|command| {
+        let (mut ours, run, mut out) = begin(command);
+        ours.write_all(b"a\n").expect("a reader");
+        let mut got = [0; 100];
+        let n = out.read(&mut got).expect("a line");
+        assert!(got[..n].ends_with(b"a\n"));
+        drop(out);
+        thread::sleep(Duration::from_millis(10));
+        ours.write_all(b"b\n").expect("a reader");
+        // This end stays open: it is not the end of the input that ends the tool.
+        let run = run.finish();
+        drop(ours);
+        run
+    });
+}
+
+#[test]
+fn input_that_ends_while_there_is_no_room_is_delivered() {
+    for line in crate::ALL_WAYS {
+        let (ours, run, mut out) = begin(fullbore(line));
+        let data = &seeded()[..5 * MIB];
+        let feeding = feed(ours, data);
+        thread::sleep(Duration::from_millis(30));
+        let mut got = Vec::new();
+        out.read_to_end(&mut got).expect("all of it");
+        assert!(feeding.join().expect("a feeder"));
+        assert!(got == data, "{line}: {} bytes", got.len());
+        run.finish().quiet_success();
+    }
+}
+
+/// Where SIGPIPE is ignored, as some shells and services have it, a stand-in reports the error if its original does.
+#[test]
+fn stand_ins_report_a_broken_pipe_where_sigpipe_is_ignored() {
+    let links = Links::new(&["cat", "tee"]);
+    for (link, code, told) in [
+        ("cat", 1, "cat: write error: Broken pipe\n"),
+        ("tee", 0, ""),
+        (
+            "tee --output-error=warn",
+            1,
+            "tee: 'standard output': Broken pipe\n",
+        ),
+    ] {
+        let mut words = link.split(' ');
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "trap '' PIPE; exec \"$0\" \"$@\""])
+            .arg(links.path(words.next().unwrap_or_default()))
+            .args(words);
+        let (ours, run, out) = begin(shell);
+        feed(ours, &seeded()[..16 * MIB]);
+        drop(out);
+        let run = run.finish();
+        assert_eq!(run.err, told, "{run}");
+        assert_eq!(run.status.code(), Some(code), "{run}");
+    }
+}
