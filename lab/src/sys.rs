@@ -69,8 +69,8 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPU time and time waited for a CPU, both in ns, and how often it was given one. Before Linux 5.14 these are zeros where
-/// the kernel was started without `delayacct`; a process that reads this has been given a CPU.
+/// CPU time and time waited for a CPU, both in ns, and how often it was given one. Before Linux 5.14 these were zeros after
+/// a start with `nodelayacct`, unless CONFIG_SCHEDSTATS was set; a process that reads this has been given a CPU.
 fn run_queue_wait(schedstat: &str) -> Option<Duration> {
     let mut fields = schedstat.split_whitespace().skip(1);
     let ns = fields.next()?.parse().ok()?;
