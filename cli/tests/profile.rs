@@ -104,6 +104,16 @@ fn times_of_each_side_add_up_and_causes_share_out_the_cpu_time() {
             continue;
         }
         assert_ne!(rung["sentence"], "");
+        if rung["id"] == "one-core" {
+            let s = |i: usize, name: &str| rung["sides"][i][name].as_f64().expect("seconds");
+            for (one, other) in [(0, 1), (1, 0)] {
+                let off = s(one, "runnable_s") + s(one, "blocked_s");
+                assert!(
+                    off > s(other, "on_cpu_s") - 0.05 * s(one, "wall_s"),
+                    "one CPU is one side's or the other's: {rung}"
+                );
+            }
+        }
         for side in rung["sides"].as_array().expect("sides") {
             let s = |name: &str| side[name].as_f64().expect("seconds");
             let sum = s("on_cpu_s") + s("runnable_s") + s("blocked_s");

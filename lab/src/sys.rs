@@ -78,9 +78,13 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// CPU time and time waited for a CPU, both in ns, and how often it was given one. Before Linux 5.14 these were zeros after
+/// a start with `nodelayacct`, unless CONFIG_SCHEDSTATS was set; a process that reads this has been given a CPU.
 fn run_queue_wait(schedstat: &str) -> Option<Duration> {
-    let ns = schedstat.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(ns))
+    let mut fields = schedstat.split_whitespace().skip(1);
+    let ns = fields.next()?.parse().ok()?;
+    let times: u64 = fields.next()?.parse().ok()?;
+    (times > 0).then_some(Duration::from_nanos(ns))
 }
 
 /// Enters the kernel and leaves it again (`getppid(2)`), past the C library and the vDSO.
@@ -266,5 +270,6 @@ mod tests {
             Some(Duration::from_nanos(1500))
         );
         assert_eq!(run_queue_wait(""), None);
+        assert_eq!(run_queue_wait("0 0 0\n"), None, "not kept");
     }
 }

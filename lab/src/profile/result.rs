@@ -77,12 +77,12 @@ pub struct SideProfile {
     pub wall_s: f64,
     /// Seconds on its CPU, shared out by `causes`.
     pub on_cpu_s: f64,
-    /// Seconds it could have run and was not let to.
+    /// Seconds it could have run and was not let to, by the scheduler's own sum (`/proc/PID/schedstat`).
     pub runnable_s: f64,
-    /// Seconds it slept, by the records of its context switches.
+    /// Seconds it slept: what is left of `wall_s`, and 0 where it never gave up its CPU. Time of the hypervisor is inside
+    /// where the kernel keeps it out of CPU time.
     pub blocked_s: f64,
-    /// `wall_s` less the three above: CPU time is by the scheduler's clock, time off the CPU by the records of context
-    /// switches.
+    /// `wall_s` less the three above: interrupts and the hypervisor took it from a side that never slept.
     pub unaccounted_s: f64,
     /// Seconds that the hypervisor took from its CPU; inside the others.
     pub steal_s: Option<f64>,
@@ -90,7 +90,7 @@ pub struct SideProfile {
     pub pages: f64,
     /// Samples taken on its CPU.
     pub samples: u64,
-    /// Samples and records that the kernel had no room for.
+    /// Samples that the kernel had no room for.
     pub lost: u64,
     /// What the CPU time went into, largest first; shares add up to 1.
     pub causes: Vec<CauseShare>,

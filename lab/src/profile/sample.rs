@@ -1,4 +1,4 @@
-//! Call chains and context switches of a running process, by `perf_event_open(2)`.
+//! Call chains of a running process, by `perf_event_open(2)`.
 
 use std::io;
 use std::sync::Arc;
@@ -134,18 +134,6 @@ fn max_rate() -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Context switches; the kernel is not looked into.
-fn switches() -> Builder<'static> {
-    let mut builder = Builder::new(Software::DUMMY);
-    builder
-        .context_switch(true)
-        .sample(SampleFlag::TID)
-        .sample(SampleFlag::TIME)
-        .sample_id_all(true)
-        .clockid(Clock::MONOTONIC);
-    builder
-}
-
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -159,26 +147,13 @@ pub struct Sample {
     pub user: Vec<u64>,
 }
 
-/// The CPU was given to or taken from the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
-    /// When, in ns of `CLOCK_MONOTONIC`.
-    pub time_ns: u64,
-    /// Whether it was taken.
-    pub out: bool,
-}
-
 /// What was recorded of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Samples in order.
     pub samples: Vec<Sample>,
-    /// Context switches in order.
-    pub switches: Vec<Switch>,
     /// Samples that the kernel had no room for.
-    pub lost_samples: u64,
-    /// Context switches that the kernel had no room for.
-    pub lost_switches: u64,
+    pub lost: u64,
 }
 
 /// Records both sides of a pair until it is stopped.
@@ -188,7 +163,7 @@ pub struct Recorder {
     thread: JoinHandle<[Recording; 2]>,
 }
 
-/// Both buffers are emptied so often: a process that switches 50,000 times a second fills 64 KiB in 30 ms.
+/// The buffer is emptied so often: at the highest frequency deep call chains fill 2 MiB in 20 ms.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Recorder {
@@ -245,43 +220,36 @@ struct Source {
     /// The first of them is told what was lost.
     processes: Vec<u32>,
     samples: Sampler,
-    switches: Sampler,
 }
 
-/// Bytes for samples and for switches; without privilege `perf_event_mlock_kb` (516 KiB per CPU) limits all of them
-/// together, so less is tried next.
-const SIZES: [(usize, usize); 3] = [
-    (2 << 20, 4 << 20),
-    (128 << 10, 64 << 10),
-    (32 << 10, 16 << 10),
-];
+/// Bytes for samples; without privilege `perf_event_mlock_kb` (516 KiB per CPU) limits all buffers together, so less is
+/// tried next.
+const SIZES: [usize; 3] = [2 << 20, 128 << 10, 32 << 10];
 
 impl Source {
     fn open(processes: &[u32], cpu: usize, sampling: Sampling) -> io::Result<Self> {
         let first = processes.first().copied().unwrap_or_default();
         let first = libc::pid_t::try_from(first).map_err(io::Error::other)?;
-        let sampler = |mut builder: Builder<'static>, bytes| {
-            if sampling.cpu_wide {
-                builder.any_pid().one_cpu(cpu);
-            } else {
-                builder.observe_pid(first);
-            }
-            builder.build()?.sampled(bytes)
-        };
+        let mut builder = builder(sampling);
+        if sampling.cpu_wide {
+            builder.any_pid().one_cpu(cpu);
+        } else {
+            builder.observe_pid(first);
+        }
         let mut error = io::ErrorKind::Unsupported.into();
-        for (for_samples, for_switches) in SIZES {
-            let map = || -> io::Result<Self> {
-                let mut source = Self {
-                    processes: processes.to_vec(),
-                    samples: sampler(builder(sampling), for_samples)?,
-                    switches: sampler(switches(), for_switches)?,
-                };
-                source.samples.enable()?;
-                source.switches.enable()?;
-                Ok(source)
+        for bytes in SIZES {
+            let sampler = || -> io::Result<Sampler> {
+                let mut samples = builder.build()?.sampled(bytes)?;
+                samples.enable()?;
+                Ok(samples)
             };
-            match map() {
-                Ok(source) => return Ok(source),
+            match sampler() {
+                Ok(samples) => {
+                    return Ok(Self {
+                        processes: processes.to_vec(),
+                        samples,
+                    });
+                }
                 Err(e) => error = e,
             }
         }
@@ -307,50 +275,15 @@ impl Source {
                 }
                 Ok(perf_event::data::Record::Lost(lost)) => {
                     if let Some(i) = first {
-                        recordings[i].lost_samples += lost.lost;
+                        recordings[i].lost += lost.lost;
                     }
                 }
                 _ => {}
             }
         }
-        while let Some(record) = self.switches.next_record() {
-            match record.ty() {
-                PERF_RECORD_SWITCH | PERF_RECORD_SWITCH_CPU_WIDE => {
-                    let data = record.to_vec();
-                    if let Some((pid, time_ns)) = who_and_when(&data)
-                        && let Some(i) = side(pid)
-                    {
-                        recordings[i].switches.push(Switch {
-                            time_ns,
-                            out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
-                        });
-                    }
-                }
-                _ => {
-                    if let Ok(perf_event::data::Record::Lost(lost)) = record.parse_record() {
-                        // The records of each of them have holes.
-                        for i in self.processes.iter().filter_map(|pid| side(*pid)) {
-                            recordings[i].lost_switches += lost.lost;
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
-/// The end of a record with `sample_id_all`, as chosen in [`switches`]: process and thread (u32 each), and the time.
-fn who_and_when(record: &[u8]) -> Option<(u32, u64)> {
-    let (rest, time) = record.split_last_chunk()?;
-    let (rest, _thread) = rest.split_last_chunk::<4>()?;
-    let process = rest.last_chunk()?;
-    Some((u32::from_ne_bytes(*process), u64::from_ne_bytes(*time)))
-}
-
-/// `perf_event_open(2)`.
-const PERF_RECORD_SWITCH: u32 = 14;
-const PERF_RECORD_SWITCH_CPU_WIDE: u32 = 15;
-const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
 /// Numbers above this mark what follows in a call chain.
 const PERF_CONTEXT_MAX: u64 = -4095i64 as u64;
 const PERF_CONTEXT_KERNEL: u64 = -128i64 as u64;
@@ -374,63 +307,9 @@ fn chains(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
     (kernel, user)
 }
 
-/// Seconds between `from` and `to` (ns) during which the process was off its CPU.
-#[must_use]
-pub fn off_cpu_s(switches: &[Switch], [from, to]: [u64; 2]) -> f64 {
-    let mut off = 0;
-    let mut since = None;
-    let mut seen_any = false;
-    for switch in switches {
-        if switch.out {
-            since = Some(switch.time_ns);
-        } else {
-            // The record of going may lie before the first one there is.
-            let start = since.take().or((!seen_any).then_some(from));
-            if let Some(start) = start {
-                off += switch.time_ns.min(to).saturating_sub(start.max(from));
-            }
-        }
-        seen_any = true;
-    }
-    if let Some(start) = since {
-        off += to.saturating_sub(start.max(from));
-    }
-    off as f64 * 1e-9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn switch(time_ns: u64, out: bool) -> Switch {
-        Switch { time_ns, out }
-    }
-
-    #[test]
-    fn off_cpu_time_is_what_lies_between_going_and_coming_back() {
-        let switches = [
-            switch(100, true),
-            switch(150, false),
-            switch(300, true),
-            switch(900, false),
-        ];
-        assert_eq!(off_cpu_s(&switches, [0, 1000]), 650e-9);
-        assert_eq!(off_cpu_s(&switches, [120, 400]), 130e-9);
-        assert_eq!(off_cpu_s(&switches[..3], [0, 1000]), 750e-9);
-        assert_eq!(off_cpu_s(&switches[1..], [0, 1000]), 750e-9);
-        assert_eq!(off_cpu_s(&[], [0, 1000]), 0.0);
-    }
-
-    #[test]
-    fn record_of_a_switch_ends_with_who_and_when() {
-        let mut record = vec![9; 8]; // of a CPU: the other process
-        record.extend(7u32.to_ne_bytes());
-        record.extend(8u32.to_ne_bytes());
-        record.extend(123u64.to_ne_bytes());
-        assert_eq!(who_and_when(&record), Some((7, 123)));
-        assert_eq!(who_and_when(&record[8..]), Some((7, 123)));
-        assert_eq!(who_and_when(&record[..12]), None);
-    }
 
     #[test]
     fn call_chain_is_split_at_its_marks() {
