@@ -27,7 +27,7 @@ fn largest_pipe() -> (PipeReader, PipeWriter, usize) {
 /// Whoever reads the output only when the tool has ended waits for ever if the tool waits for room.
 #[test]
 fn end_of_input_is_seen_while_the_output_is_full() {
-    for line in MOVERS {
+    for line in ALL_WAYS {
         for (comes_later, flags) in [
             (false, OFlags::empty()),
             (true, OFlags::empty()),
