@@ -284,6 +284,12 @@ impl<'fd> Pump<'fd> {
             return Ok(0);
         }
         let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
+        // It looks for a reader before it looks whether there is anything to read.
+        if matches!(&moved, Err(e) if e.kind() == io::ErrorKind::BrokenPipe)
+            && sys::is_at_end(self.from).unwrap_or(false)
+        {
+            return Ok(0);
+        }
         if matches!(moved, Ok(n) if n < BATCH) {
             std::thread::yield_now();
         }

@@ -111,6 +111,18 @@ fn end_of_a_pipe_is_seen_while_the_output_is_full() {
 }
 
 #[test]
+fn input_that_has_ended_needs_no_reader_of_the_output() {
+    let (from, feed) = sys::pipe().unwrap();
+    let (reader, to) = sys::pipe().unwrap();
+    sys::write(&feed, b"x").unwrap();
+    let mut pump = Pump::new(from.as_fd(), to.as_fd());
+    assert_eq!(pump.step(PIECE).unwrap(), 1);
+    drop(reader);
+    drop(feed);
+    assert_eq!(pump.step(PIECE).unwrap(), 0);
+}
+
+#[test]
 fn missing_private_pipe_is_named_as_the_reason() {
     let (read_end, write_end) = sys::pipe().unwrap();
     sys::write(&write_end, b"data").unwrap();
