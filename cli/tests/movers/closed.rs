@@ -80,7 +80,7 @@ fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
 #[test]
 fn reader_that_leaves_when_it_has_everything_is_no_error() {
     let links = Links::new(&["cat", "tee", "pv"]);
-    let own = crate::ALL_WAYS.map(|line| fullbore(line));
+    let own = crate::ALL_WAYS.map(fullbore);
     let as_others = [("cat", ""), ("cat", "-n"), ("tee", ""), ("pv", "-q")]
         .map(|(link, line)| command(links.path(link), line));
     for command in own.into_iter().chain(as_others) {
