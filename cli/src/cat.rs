@@ -101,7 +101,7 @@ impl CatArgs {
 
 pub fn run(args: &CatArgs) -> Outcome {
     let voice = Voice::of_process();
-    voice.take_signals();
+    // Not SIGPIPE yet: splice raises it at the end of the input, too, when all has been delivered.
     voice.check_output("standard output")?;
     let out = rustix::stdio::stdout();
     let format = args.format();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fullbore::Error;
 use fullbore_lab::sys::start;
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::args::link_of;
 use crate::failure::{Failure, Outcome, complain};
@@ -80,6 +81,11 @@ impl Voice {
     pub fn output_failed(self, what: &str, error: &io::Error) -> Outcome {
         if self.is_own() && error.kind() == io::ErrorKind::BrokenPipe {
             return Ok(());
+        }
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            // Where it is not ignored, this is the end.
+            self.take_signals();
+            let _ = kill_process(getpid(), Signal::PIPE);
         }
         self.complain(what, error, "send standard output somewhere else");
         Err(Failure::Told)

@@ -36,6 +36,7 @@ fn link_does_what_the_original_does() {
             "cat -- -n; echo x > ./-n; cat -- -n",
             "cat /dev/zero | head -c 100000 | md5sum; echo ${PIPESTATUS[*]}",
             "cat -n /dev/zero | head -c 1000 | md5sum; echo ${PIPESTATUS[*]}",
+            "(echo x; sleep 0.1) | cat | head -1; echo ${PIPESTATUS[*]}",
             "(trap '' PIPE; cat /dev/zero; echo $? >&2) | head -c 1 > g",
             "cat /proc/filesystems /dev/null /proc/self/stat > g; grep -c . g",
             "cat /proc/filesystems | md5sum; cat /sys/kernel/mm/transparent_hugepage/enabled | cat",

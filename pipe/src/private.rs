@@ -87,6 +87,16 @@ impl Private {
         Ok(teed)
     }
 
+    /// Waits until another pipe has bytes or is at its end, takes nothing from it, and returns whether it is at its end. Must
+    /// be empty.
+    pub(crate) fn sees_end(&self, of: impl AsFd) -> io::Result<bool> {
+        if sys::tee(of, &self.write, 1, SpliceFlags::empty())? == 0 {
+            return Ok(true);
+        }
+        sys::read(&self.read, &mut [0])?;
+        Ok(false)
+    }
+
     /// Reads bytes, no more than it holds.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.held);

@@ -110,6 +110,8 @@ pub struct Pump<'fd> {
     waits_from: Waiter,
     waits_to: Waiter,
     blame: End,
+    /// An empty pipe, to look at the input with.
+    glass: Option<Private>,
 }
 
 #[derive(Debug)]
@@ -173,6 +175,7 @@ impl<'fd> Pump<'fd> {
             waits_from: Waiter::new(Wait::Block, End::Read),
             waits_to: Waiter::new(Wait::Block, End::Write),
             blame: End::Read,
+            glass: None,
         }
     }
 
@@ -260,11 +263,17 @@ impl<'fd> Pump<'fd> {
 
     /// Moves slots from pipe to pipe, and lets others run where that were few: a writer that waits for this very CPU fills
     /// the pipe meanwhile, and the next call moves many slots at once. Where nobody waits, nothing is lost.
-    fn splice(&self, most: usize) -> io::Result<usize> {
+    fn splice(&mut self, most: usize) -> io::Result<usize> {
         if self.ends_while_full() {
             return Ok(0);
         }
         let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
+        // It looks for a reader before it looks whether there is anything to read.
+        if matches!(&moved, Err(e) if e.kind() == io::ErrorKind::BrokenPipe)
+            && sys::is_at_end(self.from).unwrap_or(false)
+        {
+            return Ok(0);
+        }
         if matches!(moved, Ok(n) if n < BATCH) {
             std::thread::yield_now();
         }
@@ -273,14 +282,20 @@ impl<'fd> Pump<'fd> {
 
     /// Whether the input is at its end while the output is full. Splice would wait for room before it says so, and whoever
     /// reads the output only after we have ended would wait for ever.
-    ///
-    /// The output is looked at first, since poll(2) on the input would make every write(2) into it dearer.
-    fn ends_while_full(&self) -> bool {
+    fn ends_while_full(&mut self) -> bool {
         // Where one of these calls is refused, splice says what there is to say.
         let room = sys::poll(self.to, events(End::Write), Some(Duration::ZERO));
-        room.is_ok_and(|room| !room)
-            && sys::bytes_in_pipe(self.from).is_ok_and(|bytes| bytes == 0)
-            && sys::ends_before_room(self.from, self.to).is_ok_and(|ends| ends)
+        if room.unwrap_or(true) || sys::bytes_in_pipe(self.from).unwrap_or(1) > 0 {
+            return false;
+        }
+        // Not by poll(2) if it can be helped: it would make every later write(2) into the input dearer.
+        if self.glass.is_none() {
+            self.glass = Private::new().ok();
+        }
+        match self.glass.as_ref().map(|glass| glass.sees_end(self.from)) {
+            Some(Ok(end)) => end,
+            _ => sys::ends_before_room(self.from, self.to).unwrap_or(false),
+        }
     }
 
     /// `EAGAIN` does not say which side would block: wait for both, one after the other.

@@ -135,6 +135,19 @@ pub(crate) fn ends_before_room(from: impl AsFd, to: impl AsFd) -> io::Result<boo
     })
 }
 
+/// Whether a pipe is at its end, as seen from its read end: it is empty, and nobody holds its write end any more.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub(crate) fn is_at_end(read_end: impl AsFd) -> io::Result<bool> {
+    retry(|| {
+        let mut fds = [PollFd::new(&read_end, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&Timespec::default()))?;
+        let now = fds[0].revents();
+        Ok(now.contains(PollFlags::HUP) && !now.contains(PollFlags::IN))
+    })
+}
+
 /// Whether nobody holds the read end of a pipe any more, as seen from its write end.
 ///
 /// # Errors

@@ -76,6 +76,26 @@ fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
     });
 }
 
+/// Whoever reads one line of one line has left before the end of the input comes.
+#[test]
+fn reader_that_leaves_when_it_has_everything_is_no_error() {
+    let links = Links::new(&["cat", "tee", "pv"]);
+    let own = crate::ALL_WAYS.map(fullbore);
+    let as_others = [("cat", ""), ("cat", "-n"), ("tee", ""), ("pv", "-q")]
+        .map(|(link, line)| command(links.path(link), line));
+    for command in own.into_iter().chain(as_others) {
+        let (mut ours, run, mut out) = begin(command);
+        ours.write_all(b"a\n").expect("a reader");
+        let mut got = [0; 100];
+        let n = out.read(&mut got).expect("a line");
+        assert!(got[..n].ends_with(b"a\n"));
+        drop(out);
+        thread::sleep(Duration::from_millis(10));
+        drop(ours);
+        run.finish().quiet_success();
+    }
+}
+
 #[test]
 fn input_that_ends_while_there_is_no_room_is_delivered() {
     for line in crate::ALL_WAYS {

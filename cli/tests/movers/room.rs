@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
 use crate::support::kinds::{MIB, Sink, checker, seeded, source};
@@ -23,36 +24,29 @@ fn largest_pipe() -> (PipeReader, PipeWriter, usize) {
     (read_end, write_end, capacity)
 }
 
-/// Whoever waits for the tool before the output is read would wait for ever.
+/// Whoever reads the output only when the tool has ended waits for ever if the tool waits for room.
 #[test]
 fn end_of_input_is_seen_while_the_output_is_full() {
-    for line in MOVERS {
-        let (theirs, mut ours) = pipe();
-        let (mut out, to_us, capacity) = largest_pipe();
-        let run = start(fullbore(line), theirs, to_us);
-        ours.write_all(&seeded()[..capacity]).expect("room");
-        drop(ours);
-        run.finish().quiet_success();
-        let mut got = Vec::new();
-        out.read_to_end(&mut got).expect("all of it");
-        assert!(got == seeded()[..capacity], "{line}");
-    }
-}
-
-/// As above, where the end comes only later.
-#[test]
-fn end_of_input_that_comes_while_the_output_is_full_is_seen() {
-    for line in MOVERS {
-        let (theirs, mut ours) = pipe();
-        let (mut out, to_us, capacity) = largest_pipe();
-        let run = start(fullbore(line), theirs, to_us);
-        ours.write_all(&seeded()[..capacity]).expect("room");
-        thread::sleep(Duration::from_millis(50));
-        drop(ours);
-        run.finish().quiet_success();
-        let mut got = Vec::new();
-        out.read_to_end(&mut got).expect("all of it");
-        assert!(got == seeded()[..capacity], "{line}");
+    for line in ALL_WAYS {
+        for (comes_later, flags) in [
+            (false, OFlags::empty()),
+            (true, OFlags::empty()),
+            (true, OFlags::NONBLOCK),
+        ] {
+            let (theirs, mut ours) = pipe();
+            let (mut out, to_us, capacity) = largest_pipe();
+            fcntl_setfl(&theirs, flags).expect("flags");
+            let run = start(fullbore(line), theirs, to_us);
+            ours.write_all(&seeded()[..capacity]).expect("room");
+            if comes_later {
+                thread::sleep(Duration::from_millis(30));
+            }
+            drop(ours);
+            run.finish().quiet_success();
+            let mut got = Vec::new();
+            out.read_to_end(&mut got).expect("all of it");
+            assert!(got == seeded()[..capacity], "{line}");
+        }
     }
 }
 

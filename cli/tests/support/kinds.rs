@@ -17,17 +17,27 @@ pub const MIB: usize = 1 << 20;
 /// What tools read from and write to.
 pub const KINDS: [&str; 4] = ["pipe", "file", "unix socket", "tcp socket"];
 
-/// 256 MiB that do not repeat, the same in every run.
+/// 256 MiB of seeded data, the same in every run. It repeats after a number of bytes that has nothing to do with pages, and
+/// every page begins with its number: so no two are alike, and what is at another place than its own is seen there.
 pub fn seeded() -> &'static [u8] {
     static DATA: OnceLock<Vec<u8>> = OnceLock::new();
     DATA.get_or_init(|| {
-        let mut data = vec![0; 256 * MIB];
+        let len = 256 * MIB;
+        let period = 1_000_003; // a prime
+        let mut data = Vec::with_capacity(len);
         let mut state = 0x5EED_u64;
-        for word in data.chunks_exact_mut(8) {
+        while data.len() < period {
             state = state
                 .wrapping_mul(0x5851_F42D_4C95_7F2D)
                 .wrapping_add(0x1405_7B7E_F767_814F);
-            word.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
+            data.extend((state ^ (state >> 29)).to_le_bytes());
+        }
+        data.truncate(period);
+        while data.len() < len {
+            data.extend_from_within(..data.len().min(len - data.len()));
+        }
+        for (i, page) in data.chunks_exact_mut(4096).enumerate() {
+            page[..8].copy_from_slice(&(i as u64).to_le_bytes());
         }
         data
     })

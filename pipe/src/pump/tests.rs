@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 
 use proptest::prelude::*;
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
 use super::*;
@@ -90,20 +90,46 @@ fn copying_pump_that_holds_bytes_may_be_asked_for_all_there_are() {
 
 #[test]
 fn end_of_a_pipe_is_seen_while_the_output_is_full() {
-    let (from, feed) = sys::pipe().unwrap();
-    let (_reader, to) = sys::pipe().unwrap();
-    let mut pump = Pump::new(from.as_fd(), to.as_fd());
-    let len = capacity::get(&to).unwrap();
-    let feeder = std::thread::spawn(move || File::from(feed).write_all(&vec![1; len]));
-    let mut moved = 0;
-    loop {
-        match pump.step(PIECE).unwrap() {
-            0 => break,
-            n => moved += n,
+    for refused in [None, Some(Call::Tee), Some(Call::Pipe)] {
+        for flags in [OFlags::empty(), OFlags::NONBLOCK] {
+            let (from, feed) = sys::pipe().unwrap();
+            let (_reader, to) = sys::pipe().unwrap();
+            rustix::fs::fcntl_setfl(&from, flags).unwrap();
+            let mut pump = Pump::new(from.as_fd(), to.as_fd());
+            let len = capacity::get(&to).unwrap();
+            let feeder = std::thread::spawn(move || {
+                let mut feed = File::from(feed);
+                feed.write_all(&vec![1; len]).unwrap();
+                // Later than the pump has found the output full and the input empty.
+                std::thread::sleep(Duration::from_millis(10));
+            });
+            let _refused = inject(move |call, len| match refused {
+                Some(refused) if call == refused => Err(Errno::PERM),
+                _ => Ok(len),
+            });
+            let mut moved = 0;
+            loop {
+                match pump.step(PIECE).unwrap() {
+                    0 => break,
+                    n => moved += n,
+                }
+            }
+            assert_eq!(moved, len);
+            feeder.join().unwrap();
         }
     }
-    assert_eq!(moved, len);
-    feeder.join().unwrap().unwrap();
+}
+
+#[test]
+fn input_that_has_ended_needs_no_reader_of_the_output() {
+    let (from, feed) = sys::pipe().unwrap();
+    let (reader, to) = sys::pipe().unwrap();
+    sys::write(&feed, b"x").unwrap();
+    let mut pump = Pump::new(from.as_fd(), to.as_fd());
+    assert_eq!(pump.step(PIECE).unwrap(), 1);
+    drop(reader);
+    drop(feed);
+    assert_eq!(pump.step(PIECE).unwrap(), 0);
 }
 
 #[test]
