@@ -27,7 +27,7 @@ use crate::rung::{Place, Rung};
 use crate::travel::line_travel_ns;
 use crate::trial::{Finished, Role, SideReport, Until};
 use result::{Method, Profile, RungProfile, SCHEMA, SideProfile};
-use sample::{Event, Recorder, Recording, Sampling};
+use sample::{Event, Events, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 
 /// What to profile and how.
@@ -129,8 +129,9 @@ fn profile_one(options: &Options, rung: &Rung, symbols: &mut Symbols) -> Result<
     let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
     let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
     let (travel_before, ticks_before) = (travel(), ticks());
+    let events = Events::open([cpus.0, cpus.1], options.sampling)?;
     let (finished, (recorder, maps)) = pair::run_observed(&trial, |processes| {
-        let recorder = Recorder::start(processes, [cpus.0, cpus.1], options.sampling)?;
+        let recorder = Recorder::start(events, processes)?;
         Ok((recorder, processes.map(Maps::of)))
     })?;
     let recordings = recorder.stop()?;
