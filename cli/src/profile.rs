@@ -62,7 +62,8 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
-    let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
+    let program = measuring::this_program()?;
+    let (sampling, warning) = sample::permitted(args.frequency, cpus.0, &program)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -73,7 +74,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
         sampling,
         cpus,
         label: args.label.clone(),
-        side: (measuring::this_program()?, "pair-side"),
+        side: (program, "pair-side"),
         rungs,
     };
     let bar = measuring::progress_bar(options.rungs.len(), "rungs");

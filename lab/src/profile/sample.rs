@@ -1,6 +1,8 @@
 //! Call chains of a running process, by `perf_event_open(2)`.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -43,11 +45,32 @@ pub struct Sampling {
     pub cpu_wide: bool,
 }
 
-/// What this process may sample on this CPU, the best first. A warning says what is missing and how to permit it.
+/// What this process may sample of `program` on this CPU, the best first. A warning says what is missing and how to permit
+/// it.
 ///
 /// # Errors
 /// Nothing may be sampled; the message has the command that permits it.
-pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<String>)> {
+pub fn permitted(
+    frequency_hz: u64,
+    cpu: usize,
+    program: &Path,
+) -> Result<(Sampling, Option<String>)> {
+    let (sampling, warning) = permitted_of_own(frequency_hz, cpu)?;
+    // Events are dropped without a word when a process becomes a program that its user may not read.
+    if !sampling.cpu_wide
+        && let Err(e) = File::open(program)
+        && e.kind() == io::ErrorKind::PermissionDenied
+    {
+        let what_to_do = format!(
+            "sampling a program takes leave to read it: `chmod a+r {}`, or copy it",
+            program.display()
+        );
+        return Err(Error::system(REFUSED, e, what_to_do));
+    }
+    Ok((sampling, warning))
+}
+
+fn permitted_of_own(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<String>)> {
     let try_one = |event, kernel, cpu_wide| {
         let sampling = Sampling {
             event,
@@ -85,6 +108,8 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
     }
 }
 
+const REFUSED: &str = "this process may not sample";
+
 fn refused(e: io::Error) -> Error {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.ok().and_then(|p| p.trim().parse::<i32>().ok());
@@ -100,7 +125,7 @@ fn refused(e: io::Error) -> Error {
         }
         _ => "run it again with another --frequency, or elsewhere",
     };
-    Error::system("this process may not sample", e, what_to_do)
+    Error::system(REFUSED, e, what_to_do)
 }
 
 /// Samples one CPU: of all that runs there, or of what the calling thread starts.
@@ -325,7 +350,7 @@ mod tests {
 
     #[test]
     fn own_process_can_be_recorded_or_says_why_not() {
-        match permitted(999, 0) {
+        match permitted(999, 0, &std::env::current_exe().expect("a path")) {
             Ok((sampling, warning)) => assert_eq!(sampling.kernel, warning.is_none()),
             Err(e) => assert!(
                 e.to_string().starts_with("this process may not sample"),
