@@ -62,8 +62,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
-    let program = measuring::this_program()?;
-    let (sampling, warning) = sample::permitted(args.frequency, cpus.0, &program)?;
+    let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -74,7 +73,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
         sampling,
         cpus,
         label: args.label.clone(),
-        side: (program, "pair-side"),
+        side: (measuring::this_program()?, "pair-side"),
         rungs,
     };
     let bar = measuring::progress_bar(options.rungs.len(), "rungs");

@@ -56,6 +56,7 @@ pub fn profile(
     machine: Machine,
     mut go_on: impl FnMut(usize, &Rung) -> ControlFlow<()>,
 ) -> Result<Profile> {
+    sample::may_be_read(&options.side.0, options.sampling)?;
     let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

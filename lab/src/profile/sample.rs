@@ -45,32 +45,11 @@ pub struct Sampling {
     pub cpu_wide: bool,
 }
 
-/// What this process may sample of `program` on this CPU, the best first. A warning says what is missing and how to permit
-/// it.
+/// What this process may sample on this CPU, the best first. A warning says what is missing and how to permit it.
 ///
 /// # Errors
 /// Nothing may be sampled; the message has the command that permits it.
-pub fn permitted(
-    frequency_hz: u64,
-    cpu: usize,
-    program: &Path,
-) -> Result<(Sampling, Option<String>)> {
-    let (sampling, warning) = permitted_of_own(frequency_hz, cpu)?;
-    // Events are dropped without a word when a process becomes a program that its user may not read.
-    if !sampling.cpu_wide
-        && let Err(e) = File::open(program)
-        && e.kind() == io::ErrorKind::PermissionDenied
-    {
-        let what_to_do = format!(
-            "sampling a program takes leave to read it: `chmod a+r {}`, or copy it",
-            program.display()
-        );
-        return Err(Error::system(REFUSED, e, what_to_do));
-    }
-    Ok((sampling, warning))
-}
-
-fn permitted_of_own(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<String>)> {
+pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<String>)> {
     let try_one = |event, kernel, cpu_wide| {
         let sampling = Sampling {
             event,
@@ -105,6 +84,24 @@ fn permitted_of_own(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<S
             Ok((sampling, Some(format!("user code only: {why}"))))
         }
         Err(e) => Err(refused(e)),
+    }
+}
+
+/// Whether the processes that run this program can be sampled so: events are dropped without a word when a process becomes
+/// a program that its user may not read.
+///
+/// # Errors
+/// They cannot; the message has the command that permits it.
+pub fn may_be_read(program: &Path, sampling: Sampling) -> Result<()> {
+    match File::open(program) {
+        Err(e) if !sampling.cpu_wide && e.kind() == io::ErrorKind::PermissionDenied => {
+            let what_to_do = format!(
+                "sampling a program takes leave to read it: `chmod a+r {}`, or copy it",
+                program.display()
+            );
+            Err(Error::system(REFUSED, e, what_to_do))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -350,7 +347,7 @@ mod tests {
 
     #[test]
     fn own_process_can_be_recorded_or_says_why_not() {
-        match permitted(999, 0, &std::env::current_exe().expect("a path")) {
+        match permitted(999, 0) {
             Ok((sampling, warning)) => assert_eq!(sampling.kernel, warning.is_none()),
             Err(e) => assert!(
                 e.to_string().starts_with("this process may not sample"),
