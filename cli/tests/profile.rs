@@ -206,6 +206,11 @@ fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() 
         return;
     }
     let profile = run.json();
+    let samples = |who| side(&profile, "busy-loop", who)["samples"].as_u64();
+    assert!(
+        samples("writer").max(samples("reader")) > Some(0),
+        "{profile}"
+    );
     let hidden = share(side(&profile, "busy-loop", "writer"), "hidden");
     if profile["method"]["kernel"] == true {
         return assert_eq!(hidden, 0.0, "{profile}");

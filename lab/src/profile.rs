@@ -28,7 +28,7 @@ use crate::rung::{Place, Rung};
 use crate::travel::line_travel_ns;
 use crate::trial::{Finished, Role, SideReport, Until};
 use result::{Method, Profile, RungProfile, SCHEMA, SideProfile};
-use sample::{Event, Recorder, Recording, Sampling};
+use sample::{Event, Events, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 
 /// What to profile and how.
@@ -57,6 +57,7 @@ pub fn profile(
     machine: Machine,
     mut go_on: impl FnMut(usize, &Rung) -> ControlFlow<()>,
 ) -> Result<Profile> {
+    sample::may_be_read(&options.side.0, options.sampling)?;
     let mut profile = Profile {
         head: Head::new(SCHEMA, options.label.clone(), machine),
         method: Method {
@@ -126,8 +127,9 @@ fn profile_one(options: &Options, rung: &Rung, symbols: &mut Symbols) -> Result<
     let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
     let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
     let (travel_before, ticks_before) = (travel(), ticks());
+    let events = Events::open([cpus.0, cpus.1], options.sampling)?;
     let (finished, (recorder, maps)) = pair::run_observed(&trial, |processes| {
-        let recorder = Recorder::start(processes, [cpus.0, cpus.1], options.sampling)?;
+        let recorder = Recorder::start(events, processes)?;
         Ok((recorder, processes.map(Maps::of)))
     })?;
     let recordings = recorder.stop()?;

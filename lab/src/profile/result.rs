@@ -37,7 +37,7 @@ pub struct Method {
     pub event: String,
     /// Whether the kernel's part was sampled, too.
     pub kernel: bool,
-    /// Whether whole CPUs were sampled; otherwise pairs that sleep and wake all the time are slowed down.
+    /// Whether whole CPUs were sampled; otherwise pairs on two CPUs that sleep and wake all the time are slowed down.
     #[serde(default)]
     pub cpu_wide: bool,
 }

@@ -1,6 +1,8 @@
 //! Call chains of a running process, by `perf_event_open(2)`.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -37,9 +39,9 @@ pub struct Sampling {
     pub frequency_hz: u64,
     /// Whether the kernel's part is sampled, too.
     pub kernel: bool,
-    /// Whether CPUs are sampled, and what is not of the two processes is left out. Otherwise the kernel starts and stops
-    /// the clock at each context switch: in a guest some µs each, which a pair that sleeps and wakes all the time pays
-    /// with a sixth of its rate, and one that shares a CPU with two thirds.
+    /// Whether CPUs are sampled, and what is not of the two processes is left out. Otherwise the kernel stops the clock
+    /// when a process goes to sleep, and sets it up when it comes back: in a guest some µs each, which a pair on two CPUs
+    /// that sleeps and wakes all the time pays with a sixth of its rate.
     pub cpu_wide: bool,
 }
 
@@ -55,13 +57,7 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
             kernel,
             cpu_wide,
         };
-        let mut builder = builder(sampling);
-        if cpu_wide {
-            builder.any_pid().one_cpu(cpu);
-        } else {
-            builder.observe_self();
-        }
-        builder.build().map(|_| sampling)
+        builder(sampling, cpu).build().map(|_| sampling)
     };
     let with_kernel = || {
         [
@@ -91,6 +87,26 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
     }
 }
 
+/// Whether the processes that run this program can be sampled so: events are dropped without a word when a process becomes
+/// a program that its user may not read.
+///
+/// # Errors
+/// They cannot; the message has the command that permits it.
+pub fn may_be_read(program: &Path, sampling: Sampling) -> Result<()> {
+    match File::open(program) {
+        Err(e) if !sampling.cpu_wide && e.kind() == io::ErrorKind::PermissionDenied => {
+            let what_to_do = format!(
+                "sampling a program takes leave to read it: `chmod a+r {}`, or copy it",
+                program.display()
+            );
+            Err(Error::system(REFUSED, e, what_to_do))
+        }
+        _ => Ok(()),
+    }
+}
+
+const REFUSED: &str = "this process may not sample";
+
 fn refused(e: io::Error) -> Error {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.ok().and_then(|p| p.trim().parse::<i32>().ok());
@@ -106,10 +122,11 @@ fn refused(e: io::Error) -> Error {
         }
         _ => "run it again with another --frequency, or elsewhere",
     };
-    Error::system("this process may not sample", e, what_to_do)
+    Error::system(REFUSED, e, what_to_do)
 }
 
-fn builder(sampling: Sampling) -> Builder<'static> {
+/// Samples one CPU: of all that runs there, or of what the calling thread starts.
+fn builder(sampling: Sampling, cpu: usize) -> Builder<'static> {
     let mut builder = match sampling.event {
         Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Event::CpuClock => Builder::new(Software::CPU_CLOCK),
@@ -122,7 +139,16 @@ fn builder(sampling: Sampling) -> Builder<'static> {
         .sample(SampleFlag::CALLCHAIN)
         .clockid(Clock::MONOTONIC)
         .exclude_kernel(!sampling.kernel)
-        .exclude_hv(true);
+        .exclude_hv(true)
+        .one_cpu(cpu);
+    if sampling.cpu_wide {
+        builder.any_pid();
+    } else {
+        // Processes that inherited the same events hand them to each other, still running, when one follows the other on
+        // a CPU. Events of their own would be stopped and set up each time: a pair that shares a CPU and switches 100,000
+        // times a second would lose more than half of its rate.
+        builder.observe_self().inherit(true);
+    }
     builder
 }
 
@@ -166,20 +192,34 @@ pub struct Recorder {
 /// The buffer is emptied so often: at the highest frequency deep call chains fill 2 MiB in 20 ms.
 const PAUSE: Duration = Duration::from_millis(10);
 
-impl Recorder {
-    /// Starts recording two processes that have one thread each, on a CPU each.
+/// The events of a pair that is still to be started.
+pub struct Events(Vec<Source>);
+
+impl Events {
+    /// Prepares to record the two processes that the calling thread starts next, of one thread each, on these CPUs.
     ///
     /// # Errors
     /// The kernel refuses to sample them.
-    pub fn start(processes: [u32; 2], cpus: [usize; 2], sampling: Sampling) -> Result<Self> {
-        let open = |processes: &[u32], cpu| Source::open(processes, cpu, sampling).map_err(refused);
-        let [writer, reader] = processes;
+    pub fn open(cpus: [usize; 2], sampling: Sampling) -> Result<Self> {
+        let mut sources = vec![Source::open(0, cpus[0], sampling).map_err(refused)?];
         // A CPU that both share is recorded once.
-        let mut sources = if sampling.cpu_wide && cpus[0] == cpus[1] {
-            vec![open(&[writer, reader], cpus[0])?]
-        } else {
-            vec![open(&[writer], cpus[0])?, open(&[reader], cpus[1])?]
-        };
+        if cpus[0] != cpus[1] {
+            sources.push(Source::open(1, cpus[1], sampling).map_err(refused)?);
+        }
+        Ok(Self(sources))
+    }
+}
+
+impl Recorder {
+    /// Starts recording the two processes, which are on their CPUs.
+    ///
+    /// # Errors
+    /// The kernel refuses to sample them.
+    pub fn start(events: Events, processes: [u32; 2]) -> Result<Self> {
+        let Events(mut sources) = events;
+        for source in &mut sources {
+            source.samples.enable().map_err(refused)?;
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let record = move || {
@@ -215,10 +255,10 @@ impl Recorder {
     }
 }
 
-/// The events of one process, or of a CPU.
+/// The events of a CPU.
 struct Source {
-    /// The first of them is told what was lost.
-    processes: Vec<u32>,
+    /// The side that is told what was lost.
+    side: usize,
     samples: Sampler,
 }
 
@@ -227,29 +267,12 @@ struct Source {
 const SIZES: [usize; 3] = [2 << 20, 128 << 10, 32 << 10];
 
 impl Source {
-    fn open(processes: &[u32], cpu: usize, sampling: Sampling) -> io::Result<Self> {
-        let first = processes.first().copied().unwrap_or_default();
-        let first = libc::pid_t::try_from(first).map_err(io::Error::other)?;
-        let mut builder = builder(sampling);
-        if sampling.cpu_wide {
-            builder.any_pid().one_cpu(cpu);
-        } else {
-            builder.observe_pid(first);
-        }
+    fn open(side: usize, cpu: usize, sampling: Sampling) -> io::Result<Self> {
+        let builder = builder(sampling, cpu);
         let mut error = io::ErrorKind::Unsupported.into();
         for bytes in SIZES {
-            let sampler = || -> io::Result<Sampler> {
-                let mut samples = builder.build()?.sampled(bytes)?;
-                samples.enable()?;
-                Ok(samples)
-            };
-            match sampler() {
-                Ok(samples) => {
-                    return Ok(Self {
-                        processes: processes.to_vec(),
-                        samples,
-                    });
-                }
+            match builder.build().and_then(|counter| counter.sampled(bytes)) {
+                Ok(samples) => return Ok(Self { side, samples }),
                 Err(e) => error = e,
             }
         }
@@ -259,7 +282,6 @@ impl Source {
     /// Hands what was recorded to whom it belongs to; what else ran on the CPU belongs to nobody.
     fn drain(&mut self, processes: [u32; 2], recordings: &mut [Recording; 2]) {
         let side = |pid| processes.iter().position(|p| *p == pid);
-        let first = self.processes.first().and_then(|pid| side(*pid));
         while let Some(record) = self.samples.next_record() {
             match record.parse_record() {
                 Ok(perf_event::data::Record::Sample(sample)) => {
@@ -273,11 +295,7 @@ impl Source {
                         });
                     }
                 }
-                Ok(perf_event::data::Record::Lost(lost)) => {
-                    if let Some(i) = first {
-                        recordings[i].lost += lost.lost;
-                    }
-                }
+                Ok(perf_event::data::Record::Lost(lost)) => recordings[self.side].lost += lost.lost,
                 _ => {}
             }
         }
