@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use fullbore::Error;
 
+use crate::quote::visible;
+
 /// A failure, by exit code.
 #[derive(Debug)]
 pub enum Failure {
@@ -53,7 +55,9 @@ impl Failure {
 
 /// Prints `fullbore: message` on standard error; where that is closed nothing is left to tell.
 pub fn complain(message: &(impl std::fmt::Display + ?Sized)) {
-    let _ = writeln!(io::stderr(), "fullbore: {message}");
+    let text = message.to_string();
+    let lines: Vec<_> = text.split('\n').map(visible).collect();
+    let _ = writeln!(io::stderr(), "fullbore: {}", lines.join("\n"));
 }
 
 /// Prints a result on standard output. A reader that went away has seen what it wanted.
