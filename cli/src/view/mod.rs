@@ -27,6 +27,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -88,6 +89,16 @@ pub fn misused_as_pv(message: &str) -> ExitCode {
         visible(message)
     ));
     Voice::Pv.exit_code(Fault::Usage as u8)
+}
+
+/// What is said where a link named `pv` cannot print its help.
+pub fn failed_help_of_pv(error: io::Error) -> ExitCode {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ExitCode::SUCCESS;
+    }
+    let complaint = Complaint::system(Fault::Transfer, "write failed", error, "");
+    terminal::print(&(Voice::Pv.line(&complaint) + "\n"));
+    Voice::Pv.exit_code(complaint.fault as u8)
 }
 
 fn with_pidfile(

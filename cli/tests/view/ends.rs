@@ -189,6 +189,51 @@ fn failed_output_is_told_once_and_names_missing_files_too() {
 }
 
 #[test]
+fn link_speaks_of_wrong_options_as_getopt_does() {
+    for (line, words) in [
+        ("--bogus", "unrecognized option '--bogus'"),
+        ("--bogus=1", "unrecognized option '--bogus=1'"),
+        ("-qz", "invalid option -- 'z'"),
+        ("-qs", "option requires an argument -- 's'"),
+        ("--siz", "option '--size' requires an argument"),
+        ("--quiet=x f", "option '--quiet' doesn't allow an argument"),
+        (
+            "--rat f",
+            "option '--rat' is ambiguous; possibilities: '--rate' '--rate-limit'",
+        ),
+    ] {
+        let run = as_pv(line);
+        assert_eq!(run.status.code(), Some(64), "{run}");
+        let hint = "Try `pv --help' for more information.";
+        assert_eq!(run.err, format!("pv: {words}\n{hint}\n"));
+    }
+}
+
+#[test]
+fn help_is_of_the_name_that_was_called_and_must_arrive() {
+    let links = Links::new(&["pv", "cat", "write"]);
+    let place = tempfile::tempdir().expect("a directory");
+    for name in ["pv", "cat", "write"] {
+        let run = shell(&links.path(name), "\"$0\" --help", place.path());
+        run.quiet_success();
+        let usage = format!("Usage: {name} [OPTIONS]");
+        assert!(run.out.contains(&usage), "{run}");
+    }
+    let own = std::path::Path::new(crate::support::BINARY);
+    for line in ["view --help", "cat -h", "--version"] {
+        for broken in [">/dev/full", ">&-"] {
+            let run = shell(own, &format!("\"$0\" {line} {broken}"), place.path());
+            run.complains(&[1]);
+        }
+        let run = shell(own, &format!("\"$0\" {line} | true"), place.path());
+        run.quiet_success();
+    }
+    let run = shell(&links.path("pv"), "\"$0\" --help >/dev/full", place.path());
+    assert_eq!(run.status.code(), Some(16), "{run}");
+    assert_eq!(run.err, "pv: write failed: No space left on device\n");
+}
+
+#[test]
 fn names_do_not_command_the_terminal() {
     let place = tempfile::tempdir().expect("a directory");
     let name = "\x1b]0;x\x07\u{202e}";
