@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use fullbore::size::Size;
 
 use crate::pair_args::PairArgs;
@@ -128,6 +128,49 @@ pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// What was typed, with the command put in, as clap understands it.
+pub fn parse(mut typed: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = match typed.first().and_then(|name| link_of(name)) {
+        Some(link) => {
+            typed.remove(0);
+            definition_of_link(link)
+        }
+        None => Cli::command(),
+    };
+    let mut matches = command.try_get_matches_from_mut(typed)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))
+}
+
+/// What may be typed behind the name of a link, which is the name of its command and of the program.
+pub fn definition_of_link(link: &str) -> clap::Command {
+    let definition = Cli::command().no_binary_name(true);
+    match link {
+        "pv" => definition.mut_subcommand("view", |view| {
+            view.override_usage("pv [OPTIONS] [FILE]...\n       pv -d PID[:FD]... [OPTIONS]\n       pv -R PID [OPTIONS]")
+        }),
+        // These have no -h.
+        "cat" | "tee" | "yes" => definition.mut_subcommand(link, |command| {
+            let help = Arg::new("help").long("help").action(ArgAction::Help);
+            command.disable_help_flag(true).arg(help.help("Print help"))
+        }),
+        _ => definition,
+    }
+}
+
+/// How to ask for the help that belongs to a command line, the command put in.
+pub fn help_for(typed: &[OsString]) -> String {
+    if let Some(link) = typed.first().and_then(|name| link_of(name)) {
+        return format!("{link} --help");
+    }
+    let definition = Cli::command();
+    match typed.get(1).and_then(|name| name.to_str()) {
+        Some(name) if definition.find_subcommand(name).is_some() => {
+            format!("fullbore {name} --help")
+        }
+        _ => "fullbore --help".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,8 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn help_is_looked_for_where_the_options_are() {
+        let help = |line: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            help_for(&with_command(args))
+        };
+        assert_eq!(help("fullbore --bogus"), "fullbore ladder --help");
+        assert_eq!(help("fullbore read --bogus"), "fullbore read --help");
+        assert_eq!(help("fullbore bogus"), "fullbore --help");
+        assert_eq!(help("/tmp/read --bogus"), "read --help");
+    }
+
+    #[test]
     fn definitions_are_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
+        for link in LINKS {
+            definition_of_link(link).debug_assert();
+        }
     }
 }

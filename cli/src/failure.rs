@@ -1,9 +1,13 @@
 //! How a command fails: on standard error one line, and an exit code.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use fullbore::Error;
+use fullbore_lab::sys::start;
+
+use crate::quote::visible;
 
 /// A failure, by exit code.
 #[derive(Debug)]
@@ -53,7 +57,9 @@ impl Failure {
 
 /// Prints `fullbore: message` on standard error; where that is closed nothing is left to tell.
 pub fn complain(message: &(impl std::fmt::Display + ?Sized)) {
-    let _ = writeln!(io::stderr(), "fullbore: {message}");
+    let text = message.to_string();
+    let lines: Vec<_> = text.split('\n').map(visible).collect();
+    let _ = writeln!(io::stderr(), "fullbore: {}", lines.join("\n"));
 }
 
 /// Prints a result on standard output. A reader that went away has seen what it wanted.
@@ -73,13 +79,11 @@ pub fn printed(result: io::Result<()>) -> Outcome {
     }
 }
 
-/// Says in one line what is wrong with a command line, or prints the help that was asked for.
-pub fn explain_parsing(error: &clap::Error) -> ExitCode {
+/// Says in one line what is wrong with a command line (the command put in), or prints the help that was asked for.
+pub fn explain_parsing(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     if matches!(error.kind(), DisplayHelp | DisplayVersion) {
-        // The reader of the help may have gone away: `fullbore --help | head -1`.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return print_help(error);
     }
     if let Some(code) = crate::stand_in::explain_parsing(error) {
         return code;
@@ -87,10 +91,28 @@ pub fn explain_parsing(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let message = one_line(&text);
     if crate::view::is_pv() {
-        return crate::view::misused_as_pv(&message);
+        let words = crate::stand_in::getopt_words(error, "pv");
+        return crate::view::misused_as_pv(&words.unwrap_or(message));
     }
-    complain(&format!("{message}; see fullbore --help"));
+    complain(&format!("{message}; see {}", crate::args::help_for(typed)));
     ExitCode::from(2)
+}
+
+/// Prints help, or the version. The reader may go away: `fullbore --help | head -1`.
+fn print_help(help: &clap::Error) -> ExitCode {
+    let voice = crate::stand_in::Voice::of_process();
+    voice.take_signals();
+    let result = if start::was_closed(1) {
+        Err(rustix::io::Errno::BADF.into())
+    } else {
+        help.print().and_then(|()| io::stdout().flush())
+    };
+    let outcome = match result {
+        Err(e) if !voice.is_own() => voice.output_failed("write error", &e),
+        Err(e) if crate::view::is_pv() => return crate::view::failed_help_of_pv(e),
+        other => printed(other),
+    };
+    outcome.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }
 
 /// clap's message without its frame: the first line, and the indented items that belong to it.

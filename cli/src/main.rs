@@ -33,15 +33,13 @@ mod yes;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command};
+use args::Command;
 
 fn main() -> ExitCode {
     let typed = args::with_command(std::env::args_os().collect());
-    let cli = match Cli::try_parse_from(typed) {
+    let cli = match args::parse(typed.clone()) {
         Ok(cli) => cli,
-        Err(e) => return failure::explain_parsing(&e),
+        Err(e) => return failure::explain_parsing(&e, &typed),
     };
     let outcome = match &cli.command {
         Command::Ladder(args) => ladder::run(args),

@@ -32,6 +32,7 @@ fn link_does_what_the_original_does() {
             "cat f > /dev/full; echo $?; cat -n f > /dev/full; echo $?; cat missing f > /dev/full",
             "cat >&-; echo $?",
             "cat <&-; echo $?; cat f - f <&-; echo $?",
+            "cat -h; echo $?; cat --numb f; cat --numb=3 f; cat --help > /dev/full; echo $?; cat --help >&-; echo $?",
             "cat -z; echo $?; cat --nonsense; echo $?; cat --number=3; echo $?",
             "cat -- -n; echo x > ./-n; cat -- -n",
             "cat /dev/zero | head -c 100000 | md5sum; echo ${PIPESTATUS[*]}",

@@ -18,6 +18,7 @@ fn link_does_what_the_original_does() {
     tools::same_as_the_original(
         &["tee"],
         &[
+            "tee -h < f; tee --help > /dev/full; tee --version >&-",
             "tee a b < f; md5sum a b",
             "tee a < f > b; tee -a a b < f; md5sum a b; tee --append a --app b < f > /dev/null; md5sum a b",
             "head -c 3000000 /dev/zero | tee a | md5sum; md5sum a",

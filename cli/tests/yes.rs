@@ -21,6 +21,8 @@ fn link_does_what_the_original_does() {
             "yes > /dev/full",
             "yes >&-",
             "yes -x",
+            "yes -h; yes --x=y; yes --help=3",
+            "yes --help > /dev/full; yes --version >&-",
             "yes a -b",
             "yes --nonsense",
             "yes '' | head -c 7 | od -c",

@@ -161,6 +161,9 @@ impl<'fd> Pump<'fd> {
     }
 
     /// A pump that reads and writes, through a buffer of so many bytes (at least one).
+    ///
+    /// Where there is no memory for the buffer the process is aborted, as with any `Vec`; whoever takes the size from
+    /// someone else tries [`Vec::try_reserve_exact`] first.
     #[must_use]
     pub fn copying(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>, buffer: usize) -> Self {
         Self::with_state(from, to, State::Copy(Held::new(buffer.max(1))))

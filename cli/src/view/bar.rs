@@ -11,14 +11,15 @@ pub enum Style {
 }
 
 impl Style {
-    /// The style of that name; another name is the plain one, as with pv.
-    pub fn named(name: &str) -> Self {
-        match name {
+    /// The style of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "plain" => Self::Plain,
             "block" => Self::Block,
             "granular" => Self::Granular,
             "shaded" => Self::Shaded,
-            _ => Self::Plain,
-        }
+            _ => return None,
+        })
     }
 
     /// Cells from empty to full.

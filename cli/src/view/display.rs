@@ -1,11 +1,12 @@
 //! One line of the display, out of a reading and the format. Pure.
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::amount::{Unit, amount, clock};
 use super::bar::{self, Style};
 use super::format::{Part, Piece, colour_codes, parse};
 use super::meter::Reading;
+use crate::quote::visible;
 
 /// What is shown and how; the same at every update, unless another instance changes it.
 #[derive(Clone, Debug)]
@@ -123,6 +124,10 @@ impl Form {
                 (None, Piece::Text(_)) => {}
             }
         }
+        // A line that wraps could not be written over.
+        if !self.numeric && columns(&line) > at.width {
+            line = cut(&line, at.width);
+        }
         if self.colour && self.parts().any(|p| matches!(p, Part::Colour(_))) {
             line.push_str("\x1b[m");
         }
@@ -164,7 +169,7 @@ impl Form {
             }
             Part::Name => self.name.as_ref().map_or_else(String::new, |name| {
                 let wide = if columns == 0 { 9 } else { columns.min(500) };
-                let name: String = name.chars().take(500).collect();
+                let name: String = visible(name).chars().take(500).collect();
                 format!("{name:>wide$}:")
             }),
             Part::Colour(list) if self.colour => colour_codes(list),
@@ -261,14 +266,39 @@ impl Form {
     }
 }
 
+/// As much of a text as fits into so many columns, and all its colour codes.
+fn cut(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let (mut rest, mut taken) = (text, 0);
+    while let Some(c) = rest.chars().next() {
+        if rest.starts_with("\x1b[") {
+            let code = rest.len() - after_code(rest).len();
+            out.push_str(&rest[..code]);
+            rest = &rest[code..];
+            continue;
+        }
+        taken += c.width().unwrap_or(0);
+        if taken <= width {
+            out.push(c);
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+/// What follows the colour code at the beginning of a text.
+fn after_code(text: &str) -> &str {
+    let rest = text[2..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+    rest.strip_prefix(|_: char| true).unwrap_or(rest)
+}
+
 /// Columns that a text takes on a terminal, without those of colour codes.
 pub fn columns(text: &str) -> usize {
     let mut rest = text;
     let mut sum = 0;
     while let Some(at) = rest.find("\x1b[") {
         sum += rest[..at].width();
-        rest = rest[at + 2..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-        rest = rest.strip_prefix(|_: char| true).unwrap_or(rest);
+        rest = after_code(&rest[at..]);
     }
     sum + rest.width()
 }

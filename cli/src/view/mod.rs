@@ -27,12 +27,16 @@ mod watch;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fullbore_lab::sys::start;
+
+use crate::quote::visible;
 use counters::Counters;
 use display::Form;
 use options::{Job, Options};
@@ -81,9 +85,20 @@ pub fn is_pv() -> bool {
 /// What the wrong command line is answered with through a link named `pv`.
 pub fn misused_as_pv(message: &str) -> ExitCode {
     terminal::print(&format!(
-        "pv: {message}\nTry `pv --help' for more information.\n"
+        "pv: {}\nTry `pv --help' for more information.\n",
+        visible(message)
     ));
     Voice::Pv.exit_code(Fault::Usage as u8)
+}
+
+/// What is said where a link named `pv` cannot print its help.
+pub fn failed_help_of_pv(error: io::Error) -> ExitCode {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ExitCode::SUCCESS;
+    }
+    let complaint = Complaint::system(Fault::Transfer, "write failed", error, "");
+    terminal::print(&(Voice::Pv.line(&complaint) + "\n"));
+    Voice::Pv.exit_code(complaint.fault as u8)
 }
 
 fn with_pidfile(
@@ -127,6 +142,7 @@ fn form(options: &Options, has_end: bool) -> Form {
 }
 
 fn move_data(mut options: Options, voice: Voice, faults: &Arc<AtomicU8>) -> Result<(), Complaint> {
+    check_buffer(&options)?;
     let output = Output::of(&options)?;
     let files = if options.files.is_empty() {
         vec![OsString::from("-")]
@@ -163,19 +179,39 @@ fn move_data(mut options: Options, voice: Voice, faults: &Arc<AtomicU8>) -> Resu
         None => terminal::print(&(line + "\n")),
     };
     let complain = |complaint: Complaint| say(voice.line(&complaint));
-    let paths = Transfer::new(&plan, output.as_fd(), &counters, faults, &complain).run(&files);
+    let ended = Transfer::new(&plan, output.as_fd(), &counters, faults, &complain).run(&files);
     if let Some(screen) = screen {
         wait_until_taken(output.as_fd());
         // Whoever reads must not wait for the end while a stopped terminal keeps the display from showing it.
         output.close();
-        screen.finish();
+        screen.finish(!ended.write_failed);
     }
     if options.explain {
-        for path in paths {
-            terminal::print(&format!("{}: {path}\n", voice.name()));
+        for path in ended.paths {
+            terminal::print(&format!("{}: {}\n", voice.name(), visible(&path)));
         }
     }
     Ok(())
+}
+
+/// Refuses a buffer that cannot be had, before anything is opened or moved. What asks for the memory later would abort.
+fn check_buffer(options: &Options) -> Result<(), Complaint> {
+    let mut buffer = Vec::<u8>::new();
+    let result = if options.no_splice {
+        buffer.try_reserve_exact(options.buffer_size)
+    } else {
+        Ok(())
+    };
+    // What nobody looks at need not be asked for at all.
+    std::hint::black_box(&buffer);
+    result.map_err(|_| {
+        Complaint::system(
+            Fault::Usage,
+            "buffer allocation failed",
+            rustix::io::Errno::NOMEM,
+            "use a smaller one, for example -B 1M",
+        )
+    })
 }
 
 /// Standard output, or the file of `--output`.
@@ -190,6 +226,14 @@ impl Output {
         let name = match &options.output {
             _ if options.discard => &null,
             Some(name) => name,
+            None if start::was_closed(1) => {
+                return Err(Complaint::system(
+                    Fault::Access,
+                    "failed to stat output file",
+                    rustix::io::Errno::BADF,
+                    "open standard output, or use -o",
+                ));
+            }
             None => return Ok(Self::Standard),
         };
         File::create(name).map(Self::File).map_err(|e| {

@@ -119,10 +119,7 @@ impl ViewArgs {
             si: typed.si,
             gauge: typed.gauge,
             name: typed.name,
-            style: typed
-                .bar_style
-                .as_deref()
-                .map_or(Style::Plain, Style::named),
+            style: typed.bar_style.as_deref().map_or(Ok(Style::Plain), style)?,
             stats: typed.stats,
             force: typed.force,
             cursor: typed.cursor,
@@ -250,6 +247,16 @@ fn not_a_size(option: &str, text: &str) -> Complaint {
     )
 }
 
+fn style(name: &str) -> Result<Style, Complaint> {
+    Style::named(name).ok_or_else(|| {
+        Complaint::usage(
+            format!("-u: {name}"),
+            "no such style of bar",
+            "use plain, block, granular or shaded",
+        )
+    })
+}
+
 fn count(option: &str, text: &Option<String>) -> Result<Option<u32>, Complaint> {
     let Some(text) = text else { return Ok(None) };
     let wrong = || {
@@ -340,6 +347,17 @@ mod tests {
             ("-d 1 -R 1", "-R"),
             ("-R 1 file", "-R"),
             ("-B 2T", "-B"),
+            ("-u bogus", "-u: bogus"),
+            ("-L -1", "-L: -1"),
+            ("-B -1", "-B: -1"),
+            ("-Z -1", "-Z: -1"),
+            ("-i -1", "-i: -1"),
+            ("-D -1", "-D: -1"),
+            ("-w -1", "-w: -1"),
+            ("-H -1", "-H: -1"),
+            ("-A -1", "-A: -1"),
+            ("-m -1", "-m: -1"),
+            ("-R -1", "-R: -1"),
         ] {
             let refused = options(line).unwrap_err();
             let text = super::super::voice::Voice::Fullbore.line(&refused);

@@ -48,7 +48,8 @@ enum Event {
     Say(String),
     /// The process was stopped for so long.
     Stopped(Duration),
-    Finish,
+    /// Ends, and shows how it ended or leaves the line as it is.
+    Finish(bool),
     /// Leave the line as it is, and answer.
     Abort(Sender<()>),
 }
@@ -108,9 +109,9 @@ impl Screen {
         let _ = self.events.send(Event::Say(line));
     }
 
-    /// Shows the end and waits until it is shown.
-    pub fn finish(mut self) {
-        let _ = self.events.send(Event::Finish);
+    /// Ends the display and waits until it has ended; shows how the transfer ended, unless that failed.
+    pub fn finish(mut self, shows: bool) {
+        let _ = self.events.send(Event::Finish(shows));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -170,7 +171,8 @@ impl Display {
                     (self.previous, self.produced) = ((0, 0), self.produced && !in_line);
                 }
                 Ok(Event::Stopped(time)) => self.stopped += time,
-                Ok(Event::Finish) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
+                Ok(Event::Finish(shows)) => return self.finish(shows),
+                Err(RecvTimeoutError::Disconnected) => return self.finish(true),
                 Ok(Event::Abort(answer)) => {
                     self.end_line();
                     let _ = answer.send(());
@@ -196,9 +198,9 @@ impl Display {
         }
     }
 
-    fn finish(mut self) {
+    fn finish(mut self, shows: bool) {
         self.waits();
-        if self.produced || self.start.delay_start <= 0.0 {
+        if shows && (self.produced || self.start.delay_start <= 0.0) {
             self.draw(true);
         }
         self.end_line();

@@ -15,6 +15,7 @@ use fullbore::inspect::Inspect;
 use fullbore::pump::{Pump, Route};
 use fullbore::size::Size;
 use fullbore::sys::End;
+use fullbore_lab::sys::start;
 
 use super::counters::Counters;
 use super::input;
@@ -55,6 +56,15 @@ pub struct Transfer<'a> {
     /// Bytes or lines that may be moved yet.
     left: u64,
     paths: Vec<String>,
+    write_failed: bool,
+}
+
+/// What became of all files.
+pub struct Ended {
+    /// What is to be said of the paths they took.
+    pub paths: Vec<String>,
+    /// The output failed, otherwise than by its reader going away.
+    pub write_failed: bool,
 }
 
 /// How it ended, and on which side it failed.
@@ -85,17 +95,38 @@ impl<'a> Transfer<'a> {
             began: Instant::now(),
             left: plan.stop_at.unwrap_or(u64::MAX),
             paths: Vec::new(),
+            write_failed: false,
         }
     }
 
-    /// Moves all files, and returns what is to be said of the paths they took.
-    pub fn run(mut self, files: &[OsString]) -> Vec<String> {
-        for name in files {
-            if self.left == 0 || self.file(name) == Then::Stop {
-                break;
+    /// Moves all files.
+    pub fn run(mut self, files: &[OsString]) -> Ended {
+        let mut rest = files.iter();
+        while self.left > 0
+            && let Some(name) = rest.next()
+        {
+            match self.file(name) {
+                Then::Next => {}
+                Then::Stop => {
+                    self.name_missing(rest);
+                    break;
+                }
             }
         }
-        self.paths
+        Ended {
+            paths: self.paths,
+            write_failed: self.write_failed,
+        }
+    }
+
+    /// Says which of the files that are not moved any more could not have been.
+    fn name_missing<'b>(&self, files: impl Iterator<Item = &'b OsString>) {
+        for name in files.filter(|name| *name != "-") {
+            // Opening them might wait for a writer.
+            if let Err(e) = rustix::fs::access(name, rustix::fs::Access::READ_OK) {
+                self.cannot_read(name, e.into());
+            }
+        }
     }
 
     fn fault(&self, complaint: Complaint) {
@@ -106,22 +137,37 @@ impl<'a> Transfer<'a> {
 
     fn file(&mut self, name: &OsStr) -> Then {
         if name == "-" {
+            if start::was_closed(0) {
+                let what = "failed to stat file: (stdin)";
+                let closed = rustix::io::Errno::BADF;
+                self.fault(Complaint::system(
+                    Fault::Access,
+                    what,
+                    closed,
+                    "open standard input",
+                ));
+                return Then::Next;
+            }
             return self.descriptor(rustix::stdio::stdin(), "(stdin)");
         }
         let shown = name.to_string_lossy();
         match File::open(name) {
             Ok(file) => self.descriptor(file.as_fd(), &shown),
             Err(e) => {
-                let what = format!("failed to read file: {shown}");
-                self.fault(Complaint::system(
-                    Fault::Access,
-                    what,
-                    e,
-                    "name one that can be read",
-                ));
+                self.cannot_read(name, e);
                 Then::Next
             }
         }
+    }
+
+    fn cannot_read(&self, name: &OsStr, error: io::Error) {
+        let what = format!("failed to read file: {}", name.to_string_lossy());
+        self.fault(Complaint::system(
+            Fault::Access,
+            what,
+            error,
+            "name one that can be read",
+        ));
     }
 
     fn descriptor(&mut self, from: BorrowedFd<'_>, name: &str) -> Then {
@@ -147,14 +193,14 @@ impl<'a> Transfer<'a> {
         let before = self.counters.bytes();
         let skips = self.plan.skip_errors > 0;
         let (mut moved, mut path) = match (self.plan.buffer, self.sees()) {
-            (Some(_), true) => self.by_hand(from),
-            (Some(_), false) if skips => self.by_hand(from),
+            (Some(_), true) => self.by_hand(from, name),
+            (Some(_), false) if skips => self.by_hand(from, name),
             (None, true) => self.inspect(from),
             (_, false) => self.pump(from),
         };
         if let (Err((End::Read, _)), true) = (&moved, skips) {
             // Nothing was taken that has not arrived: by hand it goes on where that stopped.
-            let (rest, then) = self.by_hand(from);
+            let (rest, then) = self.by_hand(from, name);
             moved = rest;
             path = format!("{path}; then {then}");
         }
@@ -171,6 +217,7 @@ impl<'a> Transfer<'a> {
             Err((End::Write, e)) => {
                 // Whoever read our output has seen enough.
                 if e.kind() != ErrorKind::BrokenPipe {
+                    self.write_failed = true;
                     self.fault(Complaint::system(
                         Fault::Transfer,
                         "write failed",

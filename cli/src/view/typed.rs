@@ -53,7 +53,13 @@ pub(super) struct Typed {
     #[arg(short = 'T', long, help_heading = "Display")]
     pub(super) buffer_percent: bool,
     /// Show the last NUM bytes that were moved
-    #[arg(short = 'A', long, value_name = "NUM", help_heading = "Display")]
+    #[arg(
+        short = 'A',
+        long,
+        allow_hyphen_values = true,
+        value_name = "NUM",
+        help_heading = "Display"
+    )]
     pub(super) last_written: Option<String>,
     /// Show this instead: %p %t %e %I %r %a %b %T %16A %40L %N %{bar-block} %{sgr:green} …, as in pv's manual
     #[arg(
@@ -90,6 +96,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'D',
         long,
+        allow_hyphen_values = true,
         value_name = "SEC",
         help_heading = "How it is shown"
     )]
@@ -116,6 +123,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'i',
         long,
+        allow_hyphen_values = true,
         value_name = "SEC",
         help_heading = "How it is shown"
     )]
@@ -124,6 +132,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'm',
         long,
+        allow_hyphen_values = true,
         value_name = "SEC",
         help_heading = "How it is shown"
     )]
@@ -132,6 +141,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'w',
         long,
+        allow_hyphen_values = true,
         value_name = "WIDTH",
         help_heading = "How it is shown"
     )]
@@ -140,6 +150,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'H',
         long,
+        allow_hyphen_values = true,
         value_name = "HEIGHT",
         help_heading = "How it is shown"
     )]
@@ -157,6 +168,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'u',
         long,
+        allow_hyphen_values = true,
         value_name = "STYLE",
         help_heading = "How it is shown"
     )]
@@ -175,6 +187,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'o',
         long,
+        allow_hyphen_values = true,
         value_name = "FILE",
         help_heading = "How it is moved"
     )]
@@ -183,6 +196,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'L',
         long,
+        allow_hyphen_values = true,
         value_name = "RATE",
         help_heading = "How it is moved"
     )]
@@ -191,6 +205,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'B',
         long,
+        allow_hyphen_values = true,
         value_name = "BYTES",
         help_heading = "How it is moved"
     )]
@@ -205,6 +220,7 @@ pub(super) struct Typed {
     #[arg(
         short = 'Z',
         long,
+        allow_hyphen_values = true,
         value_name = "BYTES",
         help_heading = "How it is moved"
     )]
@@ -228,15 +244,28 @@ pub(super) struct Typed {
     #[arg(
         short = 'd',
         long,
+        allow_hyphen_values = true,
         value_name = "PID[:FD]",
         help_heading = "Other jobs"
     )]
     pub(super) watchfd: Option<String>,
     /// Move nothing; change rate limit, size or display of a running `fullbore view`
-    #[arg(short = 'R', long, value_name = "PID", help_heading = "Other jobs")]
+    #[arg(
+        short = 'R',
+        long,
+        allow_hyphen_values = true,
+        value_name = "PID",
+        help_heading = "Other jobs"
+    )]
     pub(super) remote: Option<String>,
     /// Keep the process ID in FILE while it runs
-    #[arg(short = 'P', long, value_name = "FILE", help_heading = "Other jobs")]
+    #[arg(
+        short = 'P',
+        long,
+        allow_hyphen_values = true,
+        value_name = "FILE",
+        help_heading = "Other jobs"
+    )]
     pub(super) pidfile: Option<PathBuf>,
 
     #[arg(short = 'K', long, hide = true)]

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use fullbore::Error;
 
+use crate::quote::visible;
+
 /// What may go wrong, as pv's exit code counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -99,12 +101,13 @@ impl Voice {
             what_to_do,
             ..
         } = complaint;
-        match self {
+        let line = match self {
             Self::Fullbore if !what_to_do.is_empty() => {
                 format!("fullbore: {what}: {why}; {what_to_do}")
             }
             _ => format!("{}: {what}: {why}", self.name()),
-        }
+        };
+        visible(&line).into_owned()
     }
 
     /// The exit code for the faults (their sum).

@@ -104,10 +104,153 @@ fn unreadable_parts_become_null_bytes() {
         assert_eq!(run.status.code(), Some(16), "{run}");
         assert!(run.out.bytes().eq([0; 4096]), "{run}");
         assert!(
-            run.err.starts_with("pv: warning: read errors detected: "),
+            run.err
+                .starts_with("pv: /proc/self/mem: warning: read errors detected: "),
             "{run}"
         );
         assert!(complaints.contains(&run.err.lines().count()), "{run}");
+    }
+}
+
+/// A shell line in which `$0` is the program.
+fn shell(program: &std::path::Path, line: &str, place: &std::path::Path) -> crate::support::Run {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", line]).arg(program).current_dir(place);
+    start(shell, Stdio::null(), To::Captured).finish()
+}
+
+#[test]
+fn what_was_closed_or_cannot_be_had_is_a_failure_of_pv_s_kind() {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("f"), "data").expect("a file");
+    let links = Links::new(&["pv"]);
+    let own = std::path::Path::new(crate::support::BINARY);
+    let closed = "Bad file descriptor";
+    for (line, code, ours, what) in [
+        (
+            "-q f >&-",
+            2,
+            1,
+            format!("failed to stat output file: {closed}"),
+        ),
+        (
+            "-q <&-",
+            2,
+            1,
+            format!("failed to stat file: (stdin): {closed}"),
+        ),
+        (
+            "-q -B 1T f",
+            64,
+            2,
+            "buffer allocation failed: Cannot allocate memory".into(),
+        ),
+    ] {
+        if line.contains("-B")
+            && std::fs::read_to_string("/proc/sys/vm/overcommit_memory")
+                .is_ok_and(|mode| mode.trim() == "1")
+        {
+            skip("this kernel refuses nobody any memory");
+            continue;
+        }
+        let run = shell(&links.path("pv"), &format!("\"$0\" {line}"), place.path());
+        assert_eq!(run.status.code(), Some(code), "{run}");
+        assert_eq!(run.err, format!("pv: {what}\n"));
+        let run = shell(own, &format!("\"$0\" view {line}"), place.path());
+        run.complains(&[ours]);
+        assert!(run.err.starts_with(&format!("fullbore: {what}; ")), "{run}");
+    }
+    // A file is an output of its own.
+    shell(own, "\"$0\" view -q -o x f >&-", place.path()).quiet_success();
+}
+
+#[test]
+fn failed_output_is_told_once_and_names_missing_files_too() {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("f"), "data").expect("a file");
+    let links = Links::new(&["pv"]);
+    let full = "pv: write failed: No space left on device\n";
+    for line in ["-n", "-f"] {
+        let run = shell(
+            &links.path("pv"),
+            &format!("\"$0\" {line} f >/dev/full"),
+            place.path(),
+        );
+        assert_eq!((run.status.code(), &*run.err), (Some(16), full));
+    }
+    let run = shell(
+        &links.path("pv"),
+        "\"$0\" -q f nope >/dev/full",
+        place.path(),
+    );
+    assert_eq!(run.status.code(), Some(18), "{run}");
+    let missing = "pv: failed to read file: nope: No such file or directory\n";
+    assert_eq!(run.err, format!("{full}{missing}"));
+}
+
+#[test]
+fn link_speaks_of_wrong_options_as_getopt_does() {
+    for (line, words) in [
+        ("--bogus", "unrecognized option '--bogus'"),
+        ("--bogus=1", "unrecognized option '--bogus=1'"),
+        ("-qz", "invalid option -- 'z'"),
+        ("-qs", "option requires an argument -- 's'"),
+        ("--siz", "option '--size' requires an argument"),
+        ("--quiet=x f", "option '--quiet' doesn't allow an argument"),
+        (
+            "--rat f",
+            "option '--rat' is ambiguous; possibilities: '--rate' '--rate-limit'",
+        ),
+    ] {
+        let run = as_pv(line);
+        assert_eq!(run.status.code(), Some(64), "{run}");
+        let hint = "Try `pv --help' for more information.";
+        assert_eq!(run.err, format!("pv: {words}\n{hint}\n"));
+    }
+}
+
+#[test]
+fn help_is_of_the_name_that_was_called_and_must_arrive() {
+    let links = Links::new(&["pv", "cat", "write"]);
+    let place = tempfile::tempdir().expect("a directory");
+    for name in ["pv", "cat", "write"] {
+        let run = shell(&links.path(name), "\"$0\" --help", place.path());
+        run.quiet_success();
+        let usage = format!("Usage: {name} [OPTIONS]");
+        assert!(run.out.contains(&usage), "{run}");
+    }
+    let own = std::path::Path::new(crate::support::BINARY);
+    for line in ["view --help", "cat -h", "--version"] {
+        for broken in [">/dev/full", ">&-"] {
+            let run = shell(own, &format!("\"$0\" {line} {broken}"), place.path());
+            run.complains(&[1]);
+        }
+        let run = shell(own, &format!("\"$0\" {line} | true"), place.path());
+        run.quiet_success();
+    }
+    let run = shell(&links.path("pv"), "\"$0\" --help >/dev/full", place.path());
+    assert_eq!(run.status.code(), Some(16), "{run}");
+    assert_eq!(run.err, "pv: write failed: No space left on device\n");
+}
+
+#[test]
+fn names_do_not_command_the_terminal() {
+    let place = tempfile::tempdir().expect("a directory");
+    let name = "\x1b]0;x\x07\u{202e}";
+    std::fs::write(place.path().join(name), "data").expect("a file");
+    for words in [
+        &["-q", "nope\x1b[2J"][..],
+        &["-q", "--explain", name],
+        &["-q", "-s", "@nope\x1b[2J"],
+        &["-L", "1\x1b[2J"],
+        &["-o", "no/\x1b[2J"],
+    ] {
+        let mut command = view("");
+        command.args(words).current_dir(place.path());
+        let run = start(command, Stdio::null(), To::Captured).finish();
+        assert!(!run.err.contains(['\x1b', '\x07', '\u{202e}']), "{run}");
+        assert!(run.err.contains("\\033"), "{run}");
+        assert_eq!(run.err.lines().count(), 1, "{run}");
     }
 }
 
@@ -124,6 +267,10 @@ fn wrong_command_lines_are_refused_by_name() {
         ("-s 1x", "-s: 1x"),
         ("-L many", "-L: many"),
         ("-d x", "-d: x"),
+        ("-L -1", "-L: -1"),
+        ("-i -1", "-i: -1"),
+        ("-d -1", "-d: -1"),
+        ("-u bogus", "-u: bogus"),
         ("-d 1 -l", "-d"),
         ("--json", ""),
         ("--nosuch", ""),

@@ -3,6 +3,7 @@
 //! The runtime ignores SIGPIPE and opens /dev/null in place of a closed standard descriptor, so both are looked at
 //! before it: the C library calls the functions of `.init_array` first.
 
+use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bits 0 to 2: this standard descriptor was closed. Bit 3: SIGPIPE was ignored.
@@ -13,7 +14,9 @@ extern "C" fn look() {
     let mut found = 0;
     for fd in 0..3 {
         // SAFETY: F_GETFD reads a flag of a descriptor, or fails with EBADF where there is none.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+        let failed = unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1;
+        // A seccomp filter may refuse the call: that says nothing about the descriptor.
+        if failed && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) {
             found |= 1 << fd;
         }
     }

@@ -176,6 +176,29 @@ fn colours_are_reset_and_take_no_columns() {
 }
 
 #[test]
+fn line_is_cut_to_the_width_by_cells_and_keeps_its_colours() {
+    let mut form = form("%{sgr:red}%N%b%{sgr:reset}");
+    form.colour = true;
+    form.name = Some("日本語のなまえです".into());
+    let mut at = at(None);
+    for (width, shown) in [(0, ""), (5, "日本"), (10, "日本語のな")] {
+        at.width = width;
+        let line = form.line(&reading(), &at);
+        assert_eq!(line, format!("\x1b[31m{shown}\x1b[0m\x1b[m"));
+        assert!(columns(&line) <= width);
+    }
+    form.numeric = true;
+    assert!(columns(&form.line(&reading(), &at)) > at.width);
+}
+
+#[test]
+fn name_does_not_command_the_terminal() {
+    let mut form = form("%N");
+    form.name = Some("\x1b[31mred\r".into());
+    assert_eq!(form.line(&reading(), &at(None)), "\\033[31mred\\r:");
+}
+
+#[test]
 fn styles_need_utf8() {
     let mut form = form("%{bar-block}");
     let mut at = at(Some(2));

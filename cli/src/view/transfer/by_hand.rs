@@ -14,7 +14,7 @@ use crate::view::voice::{Complaint, Fault};
 
 impl Transfer<'_> {
     /// Reads and writes, sees the bytes, and may skip what cannot be read.
-    pub(super) fn by_hand(&mut self, from: BorrowedFd<'_>) -> (Moved, String) {
+    pub(super) fn by_hand(&mut self, from: BorrowedFd<'_>, name: &str) -> (Moved, String) {
         let mut buffer = vec![0; self.plan.buffer.unwrap_or(256 << 10)];
         let mut skip = Skip::new(self.plan.error_skip_block);
         let (mut reads, mut writes) = (
@@ -49,7 +49,7 @@ impl Transfer<'_> {
                         continue;
                     }
                     Err(e) if self.plan.skip_errors > 0 => {
-                        match self.skip(&mut skip, from, &e, len) {
+                        match self.skip(&mut skip, (from, name), &e, len) {
                             Some(n) => {
                                 buffer[..n].fill(0);
                                 (start, end) = (0, n);
@@ -90,14 +90,14 @@ impl Transfer<'_> {
     fn skip(
         &self,
         skip: &mut Skip,
-        from: BorrowedFd<'_>,
+        (from, name): (BorrowedFd<'_>, &str),
         error: &io::Error,
         most: usize,
     ) -> Option<usize> {
         self.faults
             .fetch_or(Fault::Transfer as u8, Ordering::Relaxed);
         if skip.is_first() {
-            let what = "warning: read errors detected";
+            let what = format!("{name}: warning: read errors detected");
             let todo = "null bytes stand for what cannot be read";
             let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
             (self.complain)(Complaint::system(Fault::Transfer, what, error, todo));
@@ -105,7 +105,7 @@ impl Transfer<'_> {
         match skip.past(from, most) {
             Ok(Some((at, n))) => {
                 if self.plan.skip_errors < 2 {
-                    let what = "skipped past read error";
+                    let what = format!("{name}: skipped past read error");
                     let why = format!("{at} - {} ({n} B)", at + n as u64);
                     (self.complain)(Complaint::new(Fault::Transfer, what, why, ""));
                 }
@@ -113,7 +113,7 @@ impl Transfer<'_> {
             }
             Ok(None) => None,
             Err(e) => {
-                let what = "failed to seek past error";
+                let what = format!("{name}: failed to seek past error");
                 (self.complain)(Complaint::system(
                     Fault::Transfer,
                     what,
