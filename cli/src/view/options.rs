@@ -74,7 +74,7 @@ impl ViewArgs {
         typed.refuse_what_is_not_built()?;
         let size = match &typed.size {
             None => None,
-            Some(text) => Some(self.expected_size(text)?),
+            Some(text) => Some(self.expected_size(text)?).filter(|&size| size > 0), // as pv: 0 is unknown
         };
         let (rate_limit, buffer_size, error_skip_block) = (
             self.bytes("-L", "rate_limit", &typed.rate_limit)?,

@@ -45,8 +45,9 @@ fn stop_at_size_takes_no_byte_more_from_the_input() {
         input.read_to_string(&mut rest).expect("the rest");
         assert_eq!(rest, "456789");
     }
+    // As in pv, which takes it for a size that is not known.
     let (_, out) = time_of("-q -S -s 0", b"data");
-    assert_eq!(out, "");
+    assert_eq!(out, "data");
     let (_, out) = time_of("-ql -S -s 2", b"one\ntwo\nthree\n");
     assert_eq!(out, "one\ntwo\n");
 }
