@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use fullbore::Error;
+use fullbore_lab::sys::start;
+use rustix::io::Errno;
 
 /// A failure, by exit code.
 #[derive(Debug)]
@@ -61,8 +63,22 @@ pub fn print_result(text: &str) -> Outcome {
     printed(io::stdout().write_all(text.as_bytes()))
 }
 
+/// Refuses to begin where standard input (0) or output (1) was closed: in its place is /dev/null, which takes and gives
+/// without a word.
+pub fn must_be_open(standard: u8) -> Outcome {
+    if !start::was_closed(standard) {
+        return Ok(());
+    }
+    let (name, way) = match standard {
+        0 => ("standard input", "give it something to read"),
+        _ => ("standard output", "send it somewhere"),
+    };
+    Err(Failure::Work(Error::system(name, Errno::BADF, way)))
+}
+
 /// What became of a result that was printed.
 pub fn printed(result: io::Result<()>) -> Outcome {
+    must_be_open(1)?;
     match result {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Work(Error::system(
             "the result cannot be printed",

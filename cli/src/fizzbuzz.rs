@@ -18,7 +18,7 @@ use fullbore::size::Size;
 use fullbore::writer::LARGE;
 use fullbore::{Error, PipeWriter, capacity, probe, sys};
 
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome, complain, must_be_open};
 use output::{Output, Sink, thousands_in_block};
 use plan::Plan;
 use recycle::{Ring, thousands_in_buffer};
@@ -61,6 +61,7 @@ const RECYCLED_CAPACITY: usize = 1 << 20;
 const THREADS_AT_MOST: usize = 4;
 
 pub fn run(args: &FizzbuzzArgs) -> Outcome {
+    must_be_open(1)?;
     let last = match args.count {
         Some(0) => return Ok(()),
         Some(count) => args.from.saturating_add(count - 1),
