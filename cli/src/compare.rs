@@ -17,9 +17,9 @@ mod table;
 #[derive(Args, Debug)]
 #[command(
     after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
-    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise.\n\n\
+    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 1: nothing could be judged. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either.\n\n\
     Examples:\n  \
-    fullbore compare last~1 last\n  \
+    fullbore compare --kind ladder last~1 last\n  \
     fullbore compare before.json after.json --fail-if-slower 5\n  \
     fullbore compare fleet/\n  \
     fullbore compare --list"
@@ -86,7 +86,14 @@ pub fn run(args: &CompareArgs) -> Outcome {
 fn judge(comparison: &Comparison, percent: f64) -> Outcome {
     let mut slower = comparison.slower_by(percent);
     let Some((letter, row)) = slower.next() else {
-        return Ok(());
+        return match comparison.unjudged() {
+            None => Ok(()),
+            Some(letter) => Err(Failure::Work(Error::new(
+                format!("--fail-if-slower {percent}"),
+                format!("not one line of {letter} has enough samples to be judged"),
+                "measure more: 7 runs of either side where a side is several runs, else 7 rounds or more in each run",
+            ))),
+        };
     };
     let by = |ratio: f64| 100.0 * (1.0 - ratio);
     let more = match slower.count() {

@@ -361,3 +361,17 @@ fn make_executable(path: &Path) {
     let all = fs::Permissions::from_mode(0o755);
     fs::set_permissions(path, all).expect("permissions that can be changed");
 }
+
+#[test]
+fn gate_that_could_judge_nothing_does_not_pass() {
+    let user = User::new();
+    for n in 0..2 {
+        user.has(&format!("before/{n}.json"), ladder(1.0, "near").to_string());
+        user.has(&format!("after/{n}.json"), ladder(0.5, "near").to_string());
+    }
+    let run = user.compares("before/ after/ --fail-if-slower 5");
+    assert_eq!(run.status.code(), Some(1), "{run}");
+    assert!(run.err.contains("enough samples to be judged"), "{run}");
+    // Without the gate it is a comparison like any other.
+    user.compares("before/ after/").quiet_success();
+}
