@@ -95,7 +95,7 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
     };
     let vectors = Vectors::detect();
     let output = Output::new(out, plan, vectors);
-    let done = output.run(&mut sinks);
+    let (threads, done) = output.run(&mut sinks);
     let (lines, bytes) = output.sent();
     if args.explain {
         let path = match &mut sinks[0] {

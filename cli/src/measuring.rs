@@ -41,9 +41,13 @@ pub fn cpus(
     if let Some((writer, reader)) = given {
         // A CPU that cannot be used is found now, and not in the middle of the work.
         for cpu in [writer, reader] {
-            std::thread::scope(|s| s.spawn(|| sys::pin_to_cpu(cpu)).join())
-                .unwrap_or(Ok(()))
-                .map_err(Failure::Usage)?;
+            std::thread::scope(|scope| {
+                let trying = std::thread::Builder::new()
+                    .spawn_scoped(scope, || sys::pin_to_cpu(cpu))
+                    .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?;
+                let tried = trying.join().unwrap_or(Ok(()));
+                tried.map_err(Failure::Usage)
+            })?;
         }
         return Ok((writer, reader));
     }

@@ -49,7 +49,7 @@ pub fn run(args: &PairArgs) -> Outcome {
                 outcome.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
             }
             Err(_) => ExitCode::FAILURE,
-        });
+        })?;
     }
     let mut timing = Timing {
         progress: Progress::new(),

@@ -34,7 +34,7 @@ pub fn run(args: &PairArgs) -> Outcome {
     let counters = match args.seconds {
         Some(seconds) => {
             // What the pipe has taken is in the pipe, so ending in the middle of a call loses nothing.
-            end_when_stuck(seconds, || ExitCode::SUCCESS);
+            end_when_stuck(seconds, || ExitCode::SUCCESS)?;
             writer.run(limit, &mut UntilDeadline(Deadline::new(seconds)))?
         }
         None => writer.run(limit, &mut fullbore_lab::side::Forever)?,
