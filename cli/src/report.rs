@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use fullbore::Error;
 use fullbore_lab::load::{Kind, Saved};
 use fullbore_lab::report::{self, Chart, Layout};
+use fullbore_lab::sys::start;
 
 use crate::failure::{Failure, Outcome, complain, printed};
 use crate::saved;
@@ -84,6 +85,7 @@ impl Picture {
 }
 
 pub fn run(args: &ReportArgs) -> Outcome {
+    start::ignore_file_size_signal();
     if args.narrow && args.svg.is_none() && args.png.is_none() {
         return Err(Failure::Usage(Error::new(
             "--narrow",

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fullbore::{Error, Result};
+use fullbore_lab::sys::start;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -75,17 +76,18 @@ pub struct Session {
 impl Session {
     /// Of this kind, saved in the file that was named, else in the user's state directory, if at all.
     pub fn new(kind: &str, out: Option<&Path>, no_save: bool) -> Result<Self> {
+        let session = Self::unsaved()?;
         let place = match (out, no_save) {
             (Some(file), _) => Some(Place::file(file)?),
             (None, true) => None,
             (None, false) => Some(Place::new_in_state(now().as_secs(), kind)?),
         };
-        let session = Self::unsaved()?;
         Ok(Self { place, ..session })
     }
 
     /// Saved nowhere.
     pub fn unsaved() -> Result<Self> {
+        start::ignore_file_size_signal();
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
