@@ -55,7 +55,22 @@ impl Failure {
 
 /// Prints `fullbore: message` on standard error; where that is closed nothing is left to tell.
 pub fn complain(message: &(impl std::fmt::Display + ?Sized)) {
-    let _ = writeln!(io::stderr(), "fullbore: {message}");
+    let _ = writeln!(io::stderr(), "fullbore: {}", safe(&message.to_string()));
+}
+
+/// Names and values go into messages as they were given. What could move the cursor, or turn the direction of writing, is
+/// shown as `\u{…}`.
+fn safe(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            '\t' => out.push(c),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_unicode()),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Prints a result on standard output. A reader that went away has seen what it wanted.
@@ -131,7 +146,13 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{one_line, safe};
+
+    #[test]
+    fn message_cannot_move_the_cursor_or_turn_the_writing() {
+        let text = "a\tb\u{1b}[2J\n\u{9b}1m\u{202e}ä";
+        assert_eq!(safe(text), "a\tb\\u{1b}[2J\\n\\u{9b}1m\\u{202e}ä");
+    }
 
     #[test]
     fn message_of_several_lines_becomes_one() {
