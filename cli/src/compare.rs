@@ -1,5 +1,7 @@
 //! `fullbore compare`: saved runs side by side.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use fullbore::Error;
 use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
@@ -27,7 +29,7 @@ mod table;
 pub struct CompareArgs {
     /// Runs: files, folders, last, last~1
     #[arg(value_name = "RUN", required_unless_present = "list")]
-    runs: Vec<String>,
+    runs: Vec<OsString>,
     /// List the saved runs of this user
     #[arg(long, conflicts_with_all = ["runs", "fail_if_slower"])]
     list: bool,
@@ -120,13 +122,18 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
     let names: Vec<Name> = args
         .runs
         .iter()
-        .map(|r| Name::of(r))
+        .map(Name::of)
         .collect::<Result<_, _>>()
         .map_err(Failure::Usage)?;
+    let texts: Vec<String> = args
+        .runs
+        .iter()
+        .map(|r| r.to_string_lossy().into_owned())
+        .collect();
     let mut found = Vec::new();
     // What is named exactly decides which kind is meant where a name leaves that open.
     let mut kind = args.kind;
-    for (name, text) in names.iter().zip(&args.runs) {
+    for (name, text) in names.iter().zip(&texts) {
         if let Name::Path(path) = name {
             found.push(Some(find::at(path, text)?));
         } else {
@@ -143,7 +150,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
     }
     let kind = kind.or_else(|| kind_of_folders(found.iter().flatten()));
     let mut groups = Vec::new();
-    for ((name, text), found) in names.iter().zip(&args.runs).zip(found) {
+    for ((name, text), found) in names.iter().zip(&texts).zip(found) {
         match (name, found) {
             (Name::Last(n), _) => {
                 let run = find::last(*n, kind)?;

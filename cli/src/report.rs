@@ -3,6 +3,7 @@
 mod picture;
 mod runs;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ use crate::saved;
 pub struct ReportArgs {
     /// Saved runs: files, their directories, folders of them, or last~1, the last but one of each kind [default: last]
     #[arg(value_name = "RUN")]
-    runs: Vec<String>,
+    runs: Vec<OsString>,
     /// Write into this file; - is standard output [default: report.html, or CHART.svg or CHART.png]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,

@@ -375,3 +375,19 @@ fn gate_that_could_judge_nothing_does_not_pass() {
     // Without the gate it is a comparison like any other.
     user.compares("before/ after/").quiet_success();
 }
+
+#[test]
+fn names_that_are_no_text_are_names_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let user = User::new();
+    let name = std::ffi::OsStr::from_bytes(b"run\xff.json");
+    if let Err(why) = fs::write(user.0.path().join(name), ladder(1.0, "near").to_string()) {
+        return skip(format!("this file system has no such names: {why}"));
+    }
+    for command in ["compare", "report -o page.html"] {
+        let mut command = fullbore(command);
+        command.args([name, name]).current_dir(user.0.path());
+        let run = start(command, Stdio::null(), To::Captured).finish();
+        assert!(run.status.success(), "{run}");
+    }
+}
