@@ -11,6 +11,7 @@ mod turn;
 mod vector;
 
 use std::io::ErrorKind;
+use std::num::{IntErrorKind, ParseIntError};
 use std::os::fd::BorrowedFd;
 
 use clap::Args;
@@ -37,11 +38,12 @@ pub struct FizzbuzzArgs {
         long,
         default_value_t = 1,
         allow_negative_numbers = true,
+        value_parser = number,
         value_name = "NUMBER"
     )]
     pub from: u64,
     /// End after so many lines [default: end with the line of 18446744073709551615]
-    #[arg(long, allow_negative_numbers = true, value_name = "LINES")]
+    #[arg(long, allow_negative_numbers = true, value_parser = number, value_name = "LINES")]
     pub count: Option<u64>,
     /// Threads that make text [default: one for each CPU but one, at most 4]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -52,6 +54,13 @@ pub struct FizzbuzzArgs {
     /// Say on standard error at the end how the bytes moved, and why so
     #[arg(long)]
     pub explain: bool,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|e: ParseIntError| match e.kind() {
+        IntErrorKind::PosOverflow => format!("the largest number is {}", u64::MAX),
+        _ => format!("{e}; use a number from 0 to {}", u64::MAX),
+    })
 }
 
 /// The capacity in bytes that `--recycle` asks for. A reader that copies is half as fast again as with a half of it, as
