@@ -83,3 +83,12 @@ fn file_that_may_not_grow_is_told_and_leaves_no_part() {
     assert_eq!(run.status.code(), Some(1), "{run}");
     assert_eq!(std::fs::read_dir(place.path()).expect("it").count(), 0);
 }
+
+#[test]
+fn lack_of_descriptors_names_their_limit() {
+    for line in ["gup", "ladder --no-save --rounds 1 --seconds 0.01"] {
+        let run = shell("ulimit -n 5;", line, "");
+        run.complains(&[1]);
+        assert!(run.err.contains("ulimit -n"), "{run}");
+    }
+}
