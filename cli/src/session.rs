@@ -20,10 +20,10 @@ use crate::saved::Place;
 /// A bar on a terminal, nothing elsewhere. Drawn between trials only, so that it never disturbs one.
 pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
     let bar = ProgressBar::new(len as u64);
-    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(80, |w| w.ws_col);
-    // What is too long is cut, and never goes on in a second line, which would not be wiped away.
+    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |w| w.ws_col);
+    // 0: it does not say. What is too long is cut, and never goes on in a second line, which would not be wiped away.
     let template = match columns {
-        70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
+        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
         _ => "{pos}/{len} {wide_msg}".to_owned(),
     };
     if let Ok(style) = ProgressStyle::with_template(&template) {
