@@ -91,4 +91,7 @@ fn lack_of_descriptors_names_their_limit() {
         run.complains(&[1]);
         assert!(run.err.contains("ulimit -n"), "{run}");
     }
+    let run = shell("ulimit -n 7;", "doctor", "");
+    assert!(run.err.contains("ulimit -n"), "{run}");
+    assert!(!run.err.contains("seccomp"), "{run}");
 }
