@@ -154,8 +154,8 @@ impl Comparison {
     #[must_use]
     pub fn unjudged(&self) -> Option<&str> {
         let several = self.groups.iter().any(|g| g.runs > 1);
-        let shared = |row: &&Row| row.base.is_some() && row.other.is_some();
-        let together = self.rows().filter(|(_, row)| shared(&row)).count();
+        let shared = |row: &Row| row.base.is_some() && row.other.is_some();
+        let together = self.rows().filter(|(_, row)| shared(row)).count();
         let is_judged = |row: &Row| row.ratio.is_some() && row.has_enough(several, together);
         let mut others = self.comparisons.iter();
         let found = others.find(|c| !c.rows.iter().any(is_judged));
