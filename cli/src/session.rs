@@ -21,15 +21,19 @@ use crate::saved::Place;
 pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
     let bar = ProgressBar::new(len as u64);
     let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |w| w.ws_col);
-    // 0: it does not say. What is too long is cut, and never goes on in a second line, which would not be wiped away.
-    let template = match columns {
-        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
-        _ => "{pos}/{len} {wide_msg}".to_owned(),
-    };
-    if let Ok(style) = ProgressStyle::with_template(&template) {
+    if let Ok(style) = ProgressStyle::with_template(&template(columns, what)) {
         bar.set_style(style);
     }
     bar
+}
+
+/// For a terminal of so many columns, or one that does not say (0). What is too long is cut, and never goes on in a second
+/// line, which would not be wiped away.
+fn template(columns: u16, what: &str) -> String {
+    match columns {
+        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
+        _ => "{pos}/{len} {wide_msg}".to_owned(),
+    }
 }
 
 /// What happens while a command measures.
@@ -188,4 +192,20 @@ pub fn seed_of_now() -> u64 {
 fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::template;
+
+    #[test]
+    fn narrow_terminal_gets_no_bar_that_would_wrap() {
+        assert!(template(80, "trials").contains("{bar:30}"));
+        assert!(template(0, "trials").contains("{bar:30}"));
+        assert!(!template(69, "trials").contains("bar"));
+        // What is longest is what gives way.
+        for columns in [20, 80] {
+            assert!(template(columns, "trials").ends_with("{wide_msg}"));
+        }
+    }
 }

@@ -221,6 +221,14 @@ mod tests {
     }
 
     #[test]
+    fn time_that_only_a_busy_cpu_explains_is_no_distance() {
+        let near = distance(Some((31.0, State::Near)));
+        assert_eq!(near, " (near: a cache line travels 31 ns)");
+        let busy = distance(Some((34_997.0, State::Far)));
+        assert!(busy.contains("busy") && !busy.contains("34997"), "{busy}");
+    }
+
+    #[test]
     fn numbers_keep_three_digits() {
         let texts = [0.1234, 3.71, 62.49, 812.4].map(short);
         assert_eq!(texts, ["0.12", "3.71", "62.5", "812"]);
