@@ -1,5 +1,7 @@
 //! `fullbore compare`: saved runs side by side.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use fullbore::Error;
 use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
@@ -17,9 +19,9 @@ mod table;
 #[derive(Args, Debug)]
 #[command(
     after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
-    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise.\n\n\
+    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 1: nothing could be judged. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either.\n\n\
     Examples:\n  \
-    fullbore compare last~1 last\n  \
+    fullbore compare --kind ladder last~1 last\n  \
     fullbore compare before.json after.json --fail-if-slower 5\n  \
     fullbore compare fleet/\n  \
     fullbore compare --list"
@@ -27,7 +29,7 @@ mod table;
 pub struct CompareArgs {
     /// Runs: files, folders, last, last~1
     #[arg(value_name = "RUN", required_unless_present = "list")]
-    runs: Vec<String>,
+    runs: Vec<OsString>,
     /// List the saved runs of this user
     #[arg(long, conflicts_with_all = ["runs", "fail_if_slower"])]
     list: bool,
@@ -86,7 +88,14 @@ pub fn run(args: &CompareArgs) -> Outcome {
 fn judge(comparison: &Comparison, percent: f64) -> Outcome {
     let mut slower = comparison.slower_by(percent);
     let Some((letter, row)) = slower.next() else {
-        return Ok(());
+        return match comparison.unjudged() {
+            None => Ok(()),
+            Some(letter) => Err(Failure::Work(Error::new(
+                format!("--fail-if-slower {percent}"),
+                format!("not one line of {letter} has enough samples to be judged"),
+                "measure more: 7 runs of either side where a side is several runs, else 7 rounds or more in each run",
+            ))),
+        };
     };
     let by = |ratio: f64| 100.0 * (1.0 - ratio);
     let more = match slower.count() {
@@ -113,13 +122,18 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
     let names: Vec<Name> = args
         .runs
         .iter()
-        .map(|r| Name::of(r))
+        .map(Name::of)
         .collect::<Result<_, _>>()
         .map_err(Failure::Usage)?;
+    let texts: Vec<String> = args
+        .runs
+        .iter()
+        .map(|r| r.to_string_lossy().into_owned())
+        .collect();
     let mut found = Vec::new();
     // What is named exactly decides which kind is meant where a name leaves that open.
     let mut kind = args.kind;
-    for (name, text) in names.iter().zip(&args.runs) {
+    for (name, text) in names.iter().zip(&texts) {
         if let Name::Path(path) = name {
             found.push(Some(find::at(path, text)?));
         } else {
@@ -136,7 +150,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
     }
     let kind = kind.or_else(|| kind_of_folders(found.iter().flatten()));
     let mut groups = Vec::new();
-    for ((name, text), found) in names.iter().zip(&args.runs).zip(found) {
+    for ((name, text), found) in names.iter().zip(&texts).zip(found) {
         match (name, found) {
             (Name::Last(n), _) => {
                 let run = find::last(*n, kind)?;

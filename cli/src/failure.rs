@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use fullbore::Error;
 use fullbore_lab::sys::start;
+use rustix::io::Errno;
 
 use crate::quote::visible;
 
@@ -57,9 +58,7 @@ impl Failure {
 
 /// Prints `fullbore: message` on standard error; where that is closed nothing is left to tell.
 pub fn complain(message: &(impl std::fmt::Display + ?Sized)) {
-    let text = message.to_string();
-    let lines: Vec<_> = text.split('\n').map(visible).collect();
-    let _ = writeln!(io::stderr(), "fullbore: {}", lines.join("\n"));
+    let _ = writeln!(io::stderr(), "fullbore: {}", visible(&message.to_string()));
 }
 
 /// Prints a result on standard output. A reader that went away has seen what it wanted.
@@ -67,8 +66,22 @@ pub fn print_result(text: &str) -> Outcome {
     printed(io::stdout().write_all(text.as_bytes()))
 }
 
+/// Refuses to begin where standard input (0) or output (1) was closed: in its place is /dev/null, which takes and gives
+/// without a word.
+pub fn must_be_open(standard: u8) -> Outcome {
+    if !start::was_closed(standard) {
+        return Ok(());
+    }
+    let (name, way) = match standard {
+        0 => ("standard input", "give it something to read"),
+        _ => ("standard output", "send it somewhere"),
+    };
+    Err(Failure::Work(Error::system(name, Errno::BADF, way)))
+}
+
 /// What became of a result that was printed.
 pub fn printed(result: io::Result<()>) -> Outcome {
+    must_be_open(1)?;
     match result {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Work(Error::system(
             "the result cannot be printed",
@@ -103,7 +116,7 @@ fn print_help(help: &clap::Error) -> ExitCode {
     let voice = crate::stand_in::Voice::of_process();
     voice.take_signals();
     let result = if start::was_closed(1) {
-        Err(rustix::io::Errno::BADF.into())
+        Err(Errno::BADF.into())
     } else {
         help.print().and_then(|()| io::stdout().flush())
     };

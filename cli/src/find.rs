@@ -1,5 +1,6 @@
 //! Finds saved runs: by file, by folder, as the last one.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,12 +32,14 @@ impl Name {
     ///
     /// # Errors
     /// It begins with `last~` and goes on with something other than a number.
-    pub fn of(text: &str) -> Result<Self> {
+    pub fn of(name: impl AsRef<OsStr>) -> Result<Self> {
+        let name = name.as_ref();
+        let text = name.to_str().unwrap_or_default();
         if text == "last" {
             return Ok(Self::Last(0));
         }
         let Some(n) = text.strip_prefix("last~") else {
-            return Ok(Self::Path(text.into()));
+            return Ok(Self::Path(name.into()));
         };
         n.parse().map(Self::Last).map_err(|_| {
             Error::new(

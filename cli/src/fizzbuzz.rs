@@ -11,6 +11,7 @@ mod turn;
 mod vector;
 
 use std::io::ErrorKind;
+use std::num::{IntErrorKind, ParseIntError};
 use std::os::fd::BorrowedFd;
 
 use clap::Args;
@@ -18,7 +19,7 @@ use fullbore::size::Size;
 use fullbore::writer::LARGE;
 use fullbore::{Error, PipeWriter, capacity, probe, sys};
 
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome, complain, must_be_open};
 use output::{Output, Sink, thousands_in_block};
 use plan::Plan;
 use recycle::{Ring, thousands_in_buffer};
@@ -37,11 +38,12 @@ pub struct FizzbuzzArgs {
         long,
         default_value_t = 1,
         allow_negative_numbers = true,
+        value_parser = number,
         value_name = "NUMBER"
     )]
     pub from: u64,
     /// End after so many lines [default: end with the line of 18446744073709551615]
-    #[arg(long, allow_negative_numbers = true, value_name = "LINES")]
+    #[arg(long, allow_negative_numbers = true, value_parser = number, value_name = "LINES")]
     pub count: Option<u64>,
     /// Threads that make text [default: one for each CPU but one, at most 4]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -54,6 +56,13 @@ pub struct FizzbuzzArgs {
     pub explain: bool,
 }
 
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|e: ParseIntError| match e.kind() {
+        IntErrorKind::PosOverflow => format!("the largest number is {}", u64::MAX),
+        _ => format!("{e}; use a number from 0 to {}", u64::MAX),
+    })
+}
+
 /// The capacity in bytes that `--recycle` asks for. A reader that copies is half as fast again as with a half of it, as
 /// measured; to one that only drops pages it is all the same.
 const RECYCLED_CAPACITY: usize = 1 << 20;
@@ -61,6 +70,7 @@ const RECYCLED_CAPACITY: usize = 1 << 20;
 const THREADS_AT_MOST: usize = 4;
 
 pub fn run(args: &FizzbuzzArgs) -> Outcome {
+    must_be_open(1)?;
     let last = match args.count {
         Some(0) => return Ok(()),
         Some(count) => args.from.saturating_add(count - 1),
@@ -94,7 +104,7 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
     };
     let vectors = Vectors::detect();
     let output = Output::new(out, plan, vectors);
-    let done = output.run(&mut sinks);
+    let (threads, done) = output.run(&mut sinks);
     let (lines, bytes) = output.sent();
     if args.explain {
         let path = match &mut sinks[0] {

@@ -41,9 +41,13 @@ pub fn cpus(
     if let Some((writer, reader)) = given {
         // A CPU that cannot be used is found now, and not in the middle of the work.
         for cpu in [writer, reader] {
-            std::thread::scope(|s| s.spawn(|| sys::pin_to_cpu(cpu)).join())
-                .unwrap_or(Ok(()))
-                .map_err(Failure::Usage)?;
+            std::thread::scope(|scope| {
+                let trying = std::thread::Builder::new()
+                    .spawn_scoped(scope, || sys::pin_to_cpu(cpu))
+                    .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?;
+                let tried = trying.join().unwrap_or(Ok(()));
+                tried.map_err(Failure::Usage)
+            })?;
         }
         return Ok((writer, reader));
     }
@@ -70,7 +74,21 @@ pub fn this_program() -> Result<PathBuf> {
 pub fn print_json(result: &impl Serialize) -> Outcome {
     let text = serde_json::to_string(result)
         .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
-    print_result(&format!("{text}\n"))
+    print_result(&format!("{}\n", escaped(&text)))
+}
+
+/// JSON leaves DEL, C1 and what turns the direction of writing as it is; a terminal does not. All of it is in strings.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Whether results are printed in colour.
@@ -86,4 +104,20 @@ pub fn colour(asked: Color) -> ColorChoice {
 pub fn print(text: &str, color: Color) -> Outcome {
     let mut out = AutoStream::new(io::stdout(), colour(color));
     printed(out.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json() {
+        let text = serde_json::to_string("a\u{9b}\u{202e}\u{7f}ä").unwrap();
+        let safe = escaped(&text);
+        assert_eq!(safe, r#""a\u009b\u202e\u007fä""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&safe).unwrap(),
+            "a\u{9b}\u{202e}\u{7f}ä"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use fullbore::size::Size;
+use fullbore::{Error, Result};
 use fullbore_lab::config::{Config, PipeSize};
 use fullbore_lab::side::{Counters, Path};
 
@@ -43,12 +44,21 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// Ends the process some moments after `seconds`, with what `last_words` returns: for a side that sleeps in a call and
 /// cannot look at the clock.
-pub fn end_when_stuck(seconds: f64, last_words: impl FnOnce() -> ExitCode + Send + 'static) {
-    std::thread::spawn(move || {
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn end_when_stuck(
+    seconds: f64,
+    last_words: impl FnOnce() -> ExitCode + Send + 'static,
+) -> Result<()> {
+    let ended = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(Duration::from_secs_f64(seconds) + GRACE);
         let code = last_words();
         std::process::exit(i32::from(code != ExitCode::SUCCESS));
     });
+    ended
+        .map(drop)
+        .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))
 }
 
 /// Says with `--verbose` what is about to be done.

@@ -13,11 +13,13 @@ use fullbore_lab::side::{Counters, Path, Watch};
 use fullbore_lab::sys;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome, print_result};
+use crate::failure::{Failure, Outcome, must_be_open, print_result};
 use crate::pair_args::{PairArgs, Side};
 use crate::pair_output::{Deadline, describe, end_when_stuck};
 
 pub fn run(args: &PairArgs) -> Outcome {
+    must_be_open(0)?;
+    must_be_open(1)?;
     let config = args.config(Side::Reader).map_err(Failure::Usage)?;
     let limit = args.limit(Side::Reader).map_err(Failure::Usage)?;
     if let Some(cpu) = args.cpu {
@@ -47,7 +49,7 @@ pub fn run(args: &PairArgs) -> Outcome {
                 outcome.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
             }
             Err(_) => ExitCode::FAILURE,
-        });
+        })?;
     }
     let mut timing = Timing {
         progress: Progress::new(),

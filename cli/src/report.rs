@@ -3,6 +3,7 @@
 mod picture;
 mod runs;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use clap::{Args, ValueEnum};
 use fullbore::Error;
 use fullbore_lab::load::{Kind, Saved};
 use fullbore_lab::report::{self, Chart, Layout};
+use fullbore_lab::sys::start;
 
 use crate::failure::{Failure, Outcome, complain, printed};
 use crate::saved;
@@ -25,7 +27,7 @@ use crate::saved;
 pub struct ReportArgs {
     /// Saved runs: files, their directories, folders of them, or last~1, the last but one of each kind [default: last]
     #[arg(value_name = "RUN")]
-    runs: Vec<String>,
+    runs: Vec<OsString>,
     /// Write into this file; - is standard output [default: report.html, or CHART.svg or CHART.png]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -84,6 +86,7 @@ impl Picture {
 }
 
 pub fn run(args: &ReportArgs) -> Outcome {
+    start::ignore_file_size_signal();
     if args.narrow && args.svg.is_none() && args.png.is_none() {
         return Err(Failure::Usage(Error::new(
             "--narrow",

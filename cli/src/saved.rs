@@ -1,6 +1,10 @@
 //! Saved runs: JSON whole, tables as CSV, each written so that a reader never sees half a file.
 
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore::{Error, Result};
 use serde::Serialize;
@@ -8,44 +12,45 @@ use serde::Serialize;
 /// Where one run is saved.
 #[derive(Debug)]
 pub struct Place {
-    json: PathBuf,
-    /// The directory holds nothing but this run.
-    is_alone: bool,
+    /// The JSON file; of a new directory only once something was saved there.
+    json: OnceLock<PathBuf>,
+    /// A new directory holds nothing but this run: where, and what it is called if nothing else is.
+    new: Option<(PathBuf, String)>,
 }
 
 impl Place {
     /// The file the user named. That it cannot be written is found now, and not after the first round.
     pub fn file(json: &Path) -> Result<Self> {
         let writable = if json.exists() {
-            std::fs::File::options().append(true).open(json).map(drop)
+            File::options().append(true).open(json).map(drop)
         } else {
-            let part = part_of(json);
-            std::fs::write(&part, "").and_then(|()| std::fs::remove_file(part))
+            Part::beside(json).map(drop)
         };
         writable.map_err(|e| not_saved(json, e))?;
         Ok(Self {
-            json: json.into(),
-            is_alone: false,
+            json: OnceLock::from(json.to_owned()),
+            new: None,
         })
     }
 
     /// Whether the file can be replaced by another one, and have others beside it: no link, device or pipe.
-    fn is_plain(&self) -> bool {
-        std::fs::symlink_metadata(&self.json).map_or(true, |m| m.is_file())
+    fn is_plain(json: &Path) -> bool {
+        std::fs::symlink_metadata(json).map_or(true, |m| m.is_file())
     }
 
     /// `run.raw.csv` beside `run.json`.
-    fn beside(&self, end: &str) -> PathBuf {
-        let mut name = match self.json.extension() {
-            Some(extension) if extension == "json" => self.json.with_extension(""),
-            _ => self.json.clone(),
+    fn beside(json: &Path, end: &str) -> PathBuf {
+        let mut name = match json.extension() {
+            Some(extension) if extension == "json" => json.with_extension(""),
+            _ => json.to_owned(),
         }
         .into_os_string();
         name.push(format!(".{end}"));
         name.into()
     }
 
-    /// A new directory under the user's state directory, for a run of this kind: `ladder`, `profile` and so on.
+    /// A new directory under the user's state directory, for a run of this kind: `ladder`, `profile` and so on. It is made
+    /// when something is saved; that it can be made is found now.
     pub fn new_in_state(started_unix_s: u64, kind: &str) -> Result<Self> {
         let runs = state_directory()?;
         let name = jiff::Timestamp::from_second(i64::try_from(started_unix_s).unwrap_or(0))
@@ -54,53 +59,55 @@ impl Place {
             .to_string()
             + "-"
             + kind;
-        // Two runs may start in the same second.
-        let mut directory = runs.join(&name);
-        for n in 2.. {
-            let parent = std::fs::create_dir_all(&runs);
-            match parent.and_then(|()| std::fs::create_dir(&directory)) {
-                Ok(()) => break,
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                    directory = runs.join(format!("{name}-{n}"));
-                }
-                Err(e) => return Err(not_saved(&directory, e)),
-            }
-        }
+        std::fs::create_dir_all(&runs)
+            .and_then(|()| Part::beside(&runs.join(&name)).map(drop))
+            .map_err(|e| not_saved(&runs, e))?;
         Ok(Self {
-            json: directory.join("run.json"),
-            is_alone: true,
+            json: OnceLock::new(),
+            new: Some((runs, name)),
         })
+    }
+
+    /// The JSON file, its directory made if need be.
+    fn made(&self) -> Result<&Path> {
+        if self.json.get().is_none()
+            && let Some((runs, name)) = &self.new
+        {
+            let directory = new_directory(runs, name)?;
+            self.json.get_or_init(|| directory.join("run.json"));
+        }
+        Ok(self.json())
     }
 
     /// Saves a file that belongs to the run: `NAME` in a directory of its own, else `run.NAME` beside `run.json`.
     pub fn save_beside(&self, name: &str, text: &str) -> Result<()> {
-        if !self.is_plain() {
+        let json = self.made()?;
+        if !Self::is_plain(json) {
             return Ok(());
         }
-        let path = if self.is_alone {
-            self.json.with_file_name(name)
-        } else {
-            self.beside(name)
+        let path = match self.new {
+            Some(_) => json.with_file_name(name),
+            None => Self::beside(json, name),
         };
         replace(&path, text).map_err(|e| not_saved(&path, e))
     }
 
-    /// The JSON file.
+    /// The JSON file; nowhere before anything was saved.
     pub fn json(&self) -> &Path {
-        &self.json
+        self.json.get().map_or(Path::new(""), |json| json)
     }
 
     /// Saves a run and its tables, each named by kind, over an earlier state of the same run.
     pub fn save(&self, run: &impl Serialize, tables: &[(&str, String)]) -> Result<()> {
-        let json =
-            serde_json::to_string_pretty(run).map_err(|e| not_saved(&self.json, e.into()))?;
+        let path = self.made()?;
+        let json = serde_json::to_string_pretty(run).map_err(|e| not_saved(path, e.into()))?;
         let json = json + "\n";
-        if !self.is_plain() {
-            return std::fs::write(&self.json, json).map_err(|e| not_saved(&self.json, e));
+        if !Self::is_plain(path) {
+            return std::fs::write(path, json).map_err(|e| not_saved(path, e));
         }
-        replace(&self.json, &json).map_err(|e| not_saved(&self.json, e))?;
+        replace(path, &json).map_err(|e| not_saved(path, e))?;
         for (kind, text) in tables {
-            let path = self.beside(&format!("{kind}.csv"));
+            let path = Self::beside(path, &format!("{kind}.csv"));
             replace(&path, text).map_err(|e| not_saved(&path, e))?;
         }
         Ok(())
@@ -127,7 +134,24 @@ pub fn state_directory() -> Result<PathBuf> {
     })
 }
 
-fn not_saved(path: &Path, e: std::io::Error) -> Error {
+/// Makes a directory of that name, or, as two runs may start in the same second, of that name and a number.
+fn new_directory(runs: &Path, name: &str) -> Result<PathBuf> {
+    let mut directory = runs.join(name);
+    for n in 2.. {
+        match std::fs::create_dir(&directory) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                directory = runs.join(format!("{name}-{n}"));
+            }
+            made => {
+                made.map_err(|e| not_saved(&directory, e))?;
+                break;
+            }
+        }
+    }
+    Ok(directory)
+}
+
+fn not_saved(path: &Path, e: io::Error) -> Error {
     Error::system(
         format!("the run cannot be saved in {}", path.display()),
         e,
@@ -135,17 +159,102 @@ fn not_saved(path: &Path, e: std::io::Error) -> Error {
     )
 }
 
-/// The name a file has until it is complete.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    path.with_file_name(name)
+/// A file until it is complete, under a name that nobody else has: a new one, never a file or a link that was there. Gone
+/// when dropped.
+struct Part {
+    file: File,
+    path: PathBuf,
+}
+
+impl Part {
+    /// In the directory of `path`.
+    fn beside(path: &Path) -> io::Result<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let n = MADE.fetch_add(1, Ordering::Relaxed);
+            // Unlike one made of the file's name, this is never too long.
+            let name = format!(".fullbore-{}-{n}.part", std::process::id());
+            let path = path.with_file_name(name);
+            match File::create_new(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Ok(file) => return Ok(Self { file, path }),
+                Err(e) => return Err(told(&path, e)),
+            }
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// An error that names the directory in which it happened, since that is where permissions and space are wanting.
+fn told(path: &Path, e: io::Error) -> io::Error {
+    let directory = match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
+    };
+    let text = Error::system("", e, "").to_string();
+    let why = text.trim_start_matches(": ");
+    io::Error::other(format!("{why} (in the directory {})", directory.display()))
 }
 
 /// Writes a file that nobody ever sees half of. Where that fails, what was there before stays.
-pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> std::io::Result<()> {
-    let part = part_of(path);
-    std::fs::write(&part, content)
-        .and_then(|()| std::fs::rename(&part, path))
-        .inspect_err(|_| drop(std::fs::remove_file(&part)))
+pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut part = Part::beside(path)?;
+    part.file.write_all(content.as_ref())?;
+    std::fs::rename(&part.path, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_links_of_others_are_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("run.json.part"), "mine").unwrap();
+        std::fs::write(at("victim"), "precious").unwrap();
+        for n in 0..1000 {
+            let name = format!(".fullbore-{}-{n}.part", std::process::id());
+            std::os::unix::fs::symlink(at("victim"), at(&name)).unwrap();
+        }
+        replace(&at("run.json"), "result").unwrap();
+        let read = |name| std::fs::read_to_string(at(name)).unwrap();
+        assert_eq!(read("run.json.part"), "mine");
+        assert_eq!(read("victim"), "precious");
+        assert_eq!(read("run.json"), "result");
+        assert!(!at("run.json").is_symlink());
+    }
+
+    #[test]
+    fn directory_of_a_run_is_made_when_something_is_saved() {
+        let place = tempfile::tempdir().unwrap();
+        let new = || Place {
+            json: OnceLock::new(),
+            new: Some((place.path().to_owned(), "start-ladder".to_owned())),
+        };
+        let (one, two) = (new(), new());
+        let made = || std::fs::read_dir(place.path()).unwrap().count();
+        assert_eq!(made(), 0);
+        one.save(&1, &[]).unwrap();
+        two.save(&2, &[]).unwrap();
+        one.save(&3, &[("raw", String::new())]).unwrap();
+        assert_eq!(made(), 2);
+        assert_ne!(one.json(), two.json());
+        assert_eq!(std::fs::read_to_string(one.json()).unwrap(), "3\n");
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing_and_names_its_directory() {
+        let place = tempfile::tempdir().unwrap();
+        // A directory cannot be replaced by a file.
+        assert!(replace(place.path(), "x").is_err());
+        let why = replace(&place.path().join("none/run.json"), "x").unwrap_err();
+        assert!(why.to_string().contains("none)"), "{why}");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    }
 }

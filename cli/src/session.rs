@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fullbore::{Error, Result};
+use fullbore_lab::sys::start;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -19,11 +20,20 @@ use crate::saved::Place;
 /// A bar on a terminal, nothing elsewhere. Drawn between trials only, so that it never disturbs one.
 pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
     let bar = ProgressBar::new(len as u64);
-    let template = format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{msg}}");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
+    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |w| w.ws_col);
+    if let Ok(style) = ProgressStyle::with_template(&template(columns, what)) {
         bar.set_style(style);
     }
     bar
+}
+
+/// For a terminal of so many columns, or one that does not say (0). What is too long is cut, and never goes on in a second
+/// line, which would not be wiped away.
+fn template(columns: u16, what: &str) -> String {
+    match columns {
+        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
+        _ => "{pos}/{len} {wide_msg}".to_owned(),
+    }
 }
 
 /// What happens while a command measures.
@@ -75,17 +85,18 @@ pub struct Session {
 impl Session {
     /// Of this kind, saved in the file that was named, else in the user's state directory, if at all.
     pub fn new(kind: &str, out: Option<&Path>, no_save: bool) -> Result<Self> {
+        let session = Self::unsaved()?;
         let place = match (out, no_save) {
             (Some(file), _) => Some(Place::file(file)?),
             (None, true) => None,
             (None, false) => Some(Place::new_in_state(now().as_secs(), kind)?),
         };
-        let session = Self::unsaved()?;
         Ok(Self { place, ..session })
     }
 
     /// Saved nowhere.
     pub fn unsaved() -> Result<Self> {
+        start::ignore_file_size_signal();
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
@@ -181,4 +192,20 @@ pub fn seed_of_now() -> u64 {
 fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::template;
+
+    #[test]
+    fn narrow_terminal_gets_no_bar_that_would_wrap() {
+        assert!(template(80, "trials").contains("{bar:30}"));
+        assert!(template(0, "trials").contains("{bar:30}"));
+        assert!(!template(69, "trials").contains("bar"));
+        // What is longest is what gives way.
+        for columns in [20, 80] {
+            assert!(template(columns, "trials").ends_with("{wide_msg}"));
+        }
+    }
 }

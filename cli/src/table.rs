@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::run::{Run, RungResult, State};
 use fullbore_lab::stats::{Estimate, Verdict};
+use fullbore_lab::travel::LONGEST_TRAVEL_NS;
 use fullbore_lab::trial::Until;
 
 const BAR_WIDTH: usize = 24;
@@ -106,9 +107,15 @@ pub fn place([writer, reader]: [usize; 2], travel: Option<(f64, State)>) -> Stri
     )
 }
 
+/// Fewer trials than that have no interval worth the name.
+pub const INTERVAL_FROM: usize = 3;
+
 /// How far apart two CPUs were, where that is known.
 pub fn distance(travel: Option<(f64, State)>) -> String {
     travel.map_or(String::new(), |(ns, state)| {
+        if ns > LONGEST_TRAVEL_NS {
+            return " (how far apart is not known: the CPUs were busy)".to_owned();
+        }
         format!(" ({state}: a cache line travels {ns:.0} ns)")
     })
 }
@@ -211,6 +218,14 @@ mod tests {
         assert_eq!(bar(1.0).chars().count(), BAR_WIDTH);
         assert_eq!(bar(0.5), "█".repeat(BAR_WIDTH / 2));
         assert_eq!(bar(f64::NAN), "");
+    }
+
+    #[test]
+    fn time_that_only_a_busy_cpu_explains_is_no_distance() {
+        let near = distance(Some((31.0, State::Near)));
+        assert_eq!(near, " (near: a cache line travels 31 ns)");
+        let busy = distance(Some((34_997.0, State::Far)));
+        assert!(busy.contains("busy") && !busy.contains("34997"), "{busy}");
     }
 
     #[test]

@@ -8,11 +8,12 @@ use fullbore_lab::side::{Counters, Watch};
 use fullbore_lab::sys;
 use fullbore_lab::writer::Writer;
 
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome, complain, must_be_open};
 use crate::pair_args::{PairArgs, Side};
 use crate::pair_output::{Deadline, describe, end_when_stuck};
 
 pub fn run(args: &PairArgs) -> Outcome {
+    must_be_open(1)?;
     let config = args.config(Side::Writer).map_err(Failure::Usage)?;
     let limit = args.limit(Side::Writer).map_err(Failure::Usage)?;
     if let Some(cpu) = args.cpu {
@@ -33,7 +34,7 @@ pub fn run(args: &PairArgs) -> Outcome {
     let counters = match args.seconds {
         Some(seconds) => {
             // What the pipe has taken is in the pipe, so ending in the middle of a call loses nothing.
-            end_when_stuck(seconds, || ExitCode::SUCCESS);
+            end_when_stuck(seconds, || ExitCode::SUCCESS)?;
             writer.run(limit, &mut UntilDeadline(Deadline::new(seconds)))?
         }
         None => writer.run(limit, &mut fullbore_lab::side::Forever)?,

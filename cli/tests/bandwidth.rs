@@ -338,3 +338,13 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let run = start(home.bandwidth(line), Stdio::null(), write_end).finish();
     assert_eq!(run.status.code(), Some(0), "{run}");
 }
+
+#[test]
+fn one_trial_has_no_interval() {
+    let line = "--rounds 1 --seconds 0.02 --columns pipe --no-save";
+    let run = run(Home::new().bandwidth(line));
+    let lines = run.out.lines().filter(|l| l.contains("95 %"));
+    let digits = |l: &str| l.replace("95 %", "").contains(|c: char| c.is_ascii_digit());
+    assert!(lines.clone().count() > 0, "{run}");
+    assert!(!lines.into_iter().any(digits), "{run}");
+}

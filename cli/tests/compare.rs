@@ -361,3 +361,33 @@ fn make_executable(path: &Path) {
     let all = fs::Permissions::from_mode(0o755);
     fs::set_permissions(path, all).expect("permissions that can be changed");
 }
+
+#[test]
+fn gate_that_could_judge_nothing_does_not_pass() {
+    let user = User::new();
+    for n in 0..2 {
+        user.has(&format!("before/{n}.json"), ladder(1.0, "near").to_string());
+        user.has(&format!("after/{n}.json"), ladder(0.5, "near").to_string());
+    }
+    let run = user.compares("before/ after/ --fail-if-slower 5");
+    assert_eq!(run.status.code(), Some(1), "{run}");
+    assert!(run.err.contains("enough samples to be judged"), "{run}");
+    // Without the gate it is a comparison like any other.
+    user.compares("before/ after/").quiet_success();
+}
+
+#[test]
+fn names_that_are_no_text_are_names_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let user = User::new();
+    let name = std::ffi::OsStr::from_bytes(b"run\xff.json");
+    if let Err(why) = fs::write(user.0.path().join(name), ladder(1.0, "near").to_string()) {
+        return skip(format!("this file system has no such names: {why}"));
+    }
+    for command in ["compare", "report -o page.html"] {
+        let mut command = fullbore(command);
+        command.args([name, name]).current_dir(user.0.path());
+        let run = start(command, Stdio::null(), To::Captured).finish();
+        assert!(run.status.success(), "{run}");
+    }
+}

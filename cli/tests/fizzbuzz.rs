@@ -262,3 +262,13 @@ fn anybody_may_run_it() {
         same(&got, &model(1, 500_000), options);
     }
 }
+
+#[test]
+fn number_that_is_too_large_names_the_limit() {
+    let run = support::refused(fullbore("fizzbuzz --from 18446744073709551616"));
+    assert_eq!(run.status.code(), Some(2), "{run}");
+    assert!(
+        run.err.contains("largest number is 18446744073709551615"),
+        "{run}"
+    );
+}

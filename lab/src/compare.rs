@@ -113,6 +113,22 @@ pub struct Row {
     pub verdict_inside: Option<Verdict>,
 }
 
+impl Row {
+    /// Whether both sides have samples enough for a difference to be called, among `together` rows. Where groups have
+    /// several runs, each counts as one sample.
+    fn has_enough(&self, several: bool, together: usize) -> bool {
+        let (Some(a), Some(b)) = (&self.base, &self.other) else {
+            return false;
+        };
+        let n = if several {
+            [a.runs, b.runs]
+        } else {
+            [a.trials, b.trials]
+        };
+        stats::enough(n, together)
+    }
+}
+
 /// What one group says of one thing.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -132,6 +148,18 @@ impl Comparison {
     #[must_use]
     pub fn has_ratios(&self) -> bool {
         self.rows().any(|(_, row)| row.ratio.is_some())
+    }
+
+    /// The first group of which nothing at all can be said: no row has samples enough for a difference to be called.
+    #[must_use]
+    pub fn unjudged(&self) -> Option<&str> {
+        let several = self.groups.iter().any(|g| g.runs > 1);
+        let shared = |row: &Row| row.base.is_some() && row.other.is_some();
+        let together = self.rows().filter(|(_, row)| shared(row)).count();
+        let is_judged = |row: &Row| row.ratio.is_some() && row.has_enough(several, together);
+        let mut others = self.comparisons.iter();
+        let found = others.find(|c| !c.rows.iter().any(is_judged));
+        found.map(|c| &*c.letter)
     }
 
     /// Every row with the letter of its group.
@@ -287,14 +315,8 @@ fn warnings(
         ));
     }
     let several = groups.iter().any(|g| g.runs.len() > 1);
-    let few = comparison.rows().filter_map(|(_, row)| {
-        let (a, b) = (row.base.as_ref()?, row.other.as_ref()?);
-        let n = if several {
-            [a.runs, b.runs]
-        } else {
-            [a.trials, b.trials]
-        };
-        (!stats::enough(n, together)).then_some(())
+    let few = comparison.rows().filter(|(_, row)| {
+        row.base.is_some() && row.other.is_some() && !row.has_enough(several, together)
     });
     let needed = (1..)
         .find(|&n| stats::enough([n, n], together))

@@ -102,8 +102,13 @@ impl Check {
         self
     }
 
+    /// What would help; where descriptors ran out that is known, whatever the check was about.
     fn change(mut self, change: impl Into<String>) -> Self {
-        self.change = Some(change.into());
+        self.change = Some(if self.found.contains("Too many open files") {
+            "raise the limit of open files (ulimit -n)".to_owned()
+        } else {
+            change.into()
+        });
         self
     }
 

@@ -118,6 +118,17 @@ pub struct Row {
     pub refused: Option<String>,
 }
 
+impl Row {
+    /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
+    #[must_use]
+    pub fn is_below_sight(&self) -> bool {
+        let cost = self.ns_per_page;
+        cost.is_some_and(|cost| cost.median <= 0.0 || cost.ci95[0] <= 0.0)
+    }
+}
+
+const BELOW_SIGHT: &str = "a cost that comes out as nothing or less is below what this method can see: run it again while the machine is idle, with more --rounds";
+
 /// One trial.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
@@ -150,7 +161,7 @@ pub struct Timing {
 pub struct Ratio {
     /// Cost of a small page over that of a huge one, round by round, where both are above zero.
     pub ratio: Option<Estimate>,
-    /// Whether their two intervals do not overlap.
+    /// Whether their two intervals do not overlap; never where there is no ratio.
     pub is_apart: bool,
 }
 
@@ -259,6 +270,9 @@ fn measure_here(
             "see what `fullbore doctor` says",
         ));
     }
+    if rows.iter().any(|row| row.is_below_sight()) {
+        warnings.push(BELOW_SIGHT.to_owned());
+    }
     Ok(Gup {
         head,
         method: method(options, means, cpu, rounds_done),
@@ -334,9 +348,11 @@ fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
         .collect();
     // A ratio to nothing means nothing.
     let has_ratio = pairs.iter().all(|&(small, huge)| small > 0.0 && huge > 0.0);
+    let ratio = paired_ratio(&pairs).filter(|_| has_ratio);
+    let do_not_overlap = of_small.ci95[0] > of_huge.ci95[1] || of_small.ci95[1] < of_huge.ci95[0];
     Some(Ratio {
-        ratio: paired_ratio(&pairs).filter(|_| has_ratio),
-        is_apart: of_small.ci95[0] > of_huge.ci95[1] || of_small.ci95[1] < of_huge.ci95[0],
+        ratio,
+        is_apart: ratio.is_some() && do_not_overlap,
     })
 }
 

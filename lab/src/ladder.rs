@@ -69,6 +69,13 @@ pub fn climb(
     let rungs = &options.rungs;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rungs.len()];
     let head = Head::new(SCHEMA, options.label.clone(), machine);
+    let memory = measure_memory(options.cpus.0, &head.machine);
+    let all_warnings = |samples: &[Vec<Sample>]| {
+        let mut all = warnings(samples);
+        let refused = memory.as_ref().err();
+        all.extend(refused.map(|e| format!("memory alone was not measured: {e}")));
+        all
+    };
     let mut run = Run {
         method: Method {
             cpus: [options.cpus.0, options.cpus.1],
@@ -79,7 +86,7 @@ pub fn climb(
             until: options.until,
             seed: options.seed,
         },
-        memory: Some(measure_memory(options.cpus.0, &head.machine)),
+        memory: memory.as_ref().ok().copied(),
         head,
         rungs: Vec::new(),
         warnings: Vec::new(),
@@ -112,7 +119,7 @@ pub fn climb(
         }
         run.method.rounds_done = round + 1;
         run.rungs = summarise(rungs, &samples, &failures);
-        run.warnings = warnings(&samples);
+        run.warnings = all_warnings(&samples);
         if on_event(Event::Round(&run)).is_break() {
             break;
         }
@@ -124,18 +131,21 @@ pub fn climb(
         return Err(Error::new("no rung could be climbed", why, what_to_do));
     }
     run.rungs = summarise(rungs, &samples, &failures);
-    run.warnings = warnings(&samples);
+    run.warnings = all_warnings(&samples);
     Ok(run)
 }
 
 /// On a thread of its own, so that the caller stays where it is.
-fn measure_memory(cpu: usize, machine: &Machine) -> MemoryRates {
+fn measure_memory(cpu: usize, machine: &Machine) -> Result<MemoryRates> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
             let _ = crate::sys::pin_to_cpu(cpu);
             memory::measure(machine)
         });
-        thread.join().unwrap_or_else(|_| memory::measure(machine))
+        thread
+            .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use fullbore::size::Size;
+use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
@@ -27,12 +29,17 @@ const CACHES: u64 = 2;
 const BUFFER: std::ops::RangeInclusive<u64> = 64 << 20..=512 << 20;
 
 /// Measures on the calling thread's CPU.
-#[must_use]
-pub fn measure(machine: &Machine) -> MemoryRates {
+///
+/// # Errors
+/// There is no memory for the buffers.
+pub fn measure(machine: &Machine) -> Result<MemoryRates> {
     let buffer = (CACHES * last_level_cache(machine)).clamp(*BUFFER.start(), *BUFFER.end());
-    let len = buffer as usize / 8;
-    let source: Vec<u64> = (0..len as u64).collect();
-    let mut target = vec![1u64; len];
+    let mut n = 0u64;
+    let source = words(buffer, || {
+        n += 1;
+        n
+    })?;
+    let mut target = words(buffer, || 1u64)?;
     let read = rate(buffer, || {
         let mut sums = [0u64; 8];
         for words in black_box(&source).as_chunks::<8>().0 {
@@ -46,7 +53,22 @@ pub fn measure(machine: &Machine) -> MemoryRates {
         target.copy_from_slice(black_box(&source));
         black_box(&mut target);
     });
-    MemoryRates { read, copy, buffer }
+    Ok(MemoryRates { read, copy, buffer })
+}
+
+/// Touched memory, in words of 8 bytes; a machine that has none left says so instead of aborting.
+pub(crate) fn words<T>(bytes: u64, value: impl FnMut() -> T) -> Result<Vec<T>> {
+    let len = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<u64>();
+    let mut words = Vec::new();
+    words.try_reserve_exact(len).map_err(|_| {
+        Error::new(
+            format!("a buffer of {} is refused", Size(bytes)),
+            "no memory",
+            "free some, or raise the limit (ulimit -v)",
+        )
+    })?;
+    words.resize_with(len, value);
+    Ok(words)
 }
 
 /// Bytes of the largest last-level cache, 0 where it is not known.

@@ -31,6 +31,9 @@ const TRIES: u32 = 1024;
 /// processors. A threshold belongs to its method: see `Court::hit`.
 pub const NEAR_BELOW_NS: f64 = 70.0;
 
+/// No line of this world travels for longer: beyond it, in nanoseconds, a CPU had other things to do.
+pub const LONGEST_TRAVEL_NS: f64 = 1000.0;
+
 /// How far two CPUs are from each other, in time. Figures from different distances are never pooled.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]

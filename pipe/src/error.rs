@@ -32,7 +32,8 @@ impl Error {
         }
     }
 
-    /// An error of a system call; the reason is the system's own.
+    /// An error of a system call; the reason is the system's own. Where descriptors ran out, that is what to do about,
+    /// whatever the call was.
     pub fn system(
         what: impl Into<String>,
         error: impl Into<io::Error>,
@@ -42,7 +43,11 @@ impl Error {
         Self {
             what: what.into(),
             why: plain(&error),
-            what_to_do: what_to_do.into(),
+            what_to_do: if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
+                "raise the limit of open files (ulimit -n)".into()
+            } else {
+                what_to_do.into()
+            },
             source: Some(Arc::new(error)),
         }
     }
@@ -111,6 +116,12 @@ mod tests {
         assert!(system(Errno::MFILE).is_passing());
         assert!(!system(Errno::PERM).is_passing());
         assert!(!Error::new("no pipe", "too many", "").is_passing());
+    }
+
+    #[test]
+    fn lack_of_descriptors_names_their_limit() {
+        let error = Error::system("no pipe", Errno::MFILE, "mount /proc");
+        assert!(error.to_string().ends_with("(ulimit -n)"), "{error}");
     }
 
     #[test]

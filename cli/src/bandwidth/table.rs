@@ -11,7 +11,7 @@ use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::run::State;
 
 use super::sheet::{Row, Sheet};
-use crate::table::{distance, machine, short, told};
+use crate::table::{INTERVAL_FROM, distance, machine, short, told};
 
 const PLAIN: Style = Style::new();
 const TODAY: Style = Style::new().bold();
@@ -105,14 +105,20 @@ fn rates(label: &'static str, columns: &[Option<&ColumnResult>]) -> Vec<Row> {
     };
     let mut rows = vec![
         row(label, TODAY, |c| Some(c.mb_per_s?.median)),
-        row("  95 % from", PLAIN, |c| Some(c.mb_per_s?.ci95[0])),
-        row("  95 % to", PLAIN, |c| Some(c.mb_per_s?.ci95[1])),
+        row("  95 % from", PLAIN, |c| interval(c, 0)),
+        row("  95 % to", PLAIN, |c| interval(c, 1)),
         row("  GiB/s", PLAIN, |c| Some(c.gib_per_s?.median)),
     ];
     if columns.iter().flatten().any(|c| c.samples.len() < FEW) {
         rows.push(row("  trials", PLAIN, |c| Some(c.samples.len() as f64)));
     }
     rows
+}
+
+/// One end of the interval; fewer trials than that have none worth the name.
+fn interval(column: &ColumnResult, end: usize) -> Option<f64> {
+    let few = column.samples.len() < INTERVAL_FROM;
+    column.mb_per_s.filter(|_| !few).map(|e| e.ci95[end])
 }
 
 fn cell(value: Option<f64>) -> String {
@@ -169,8 +175,14 @@ fn round_trips(latencies: &[&LatencyResult]) -> Sheet {
     };
     let mut rows = vec![
         row("median", TODAY, |l| Some(l.us?.median)),
-        row("  95 % from", PLAIN, |l| Some(l.us?.ci95[0])),
-        row("  95 % to", PLAIN, |l| Some(l.us?.ci95[1])),
+        row("  95 % from", PLAIN, |l| {
+            let few = l.samples.len() < INTERVAL_FROM;
+            l.us.filter(|_| !few).map(|us| us.ci95[0])
+        }),
+        row("  95 % to", PLAIN, |l| {
+            let few = l.samples.len() < INTERVAL_FROM;
+            l.us.filter(|_| !few).map(|us| us.ci95[1])
+        }),
         row("99th percentile", PLAIN, |l| Some(l.us?.p99)),
     ];
     if latencies.iter().any(|l| l.samples.len() < FEW) {

@@ -60,26 +60,33 @@ impl<'a> Output<'a> {
         (load(&self.lines), load(&self.bytes))
     }
 
-    /// Sends everything, through as many threads as there are sinks.
+    /// Sends everything, through as many threads as there are sinks, or as many as the system grants: this one is the
+    /// first of them. Says how many they were.
     ///
     /// # Errors
     /// What a thread met; the others end without.
-    pub fn run(&self, sinks: &mut [Sink<'a>]) -> io::Result<()> {
-        if let [sink] = sinks {
-            return self.work(sink);
-        }
+    pub fn run(&self, sinks: &mut [Sink<'a>]) -> (usize, io::Result<()>) {
+        let Some((mine, others)) = sinks.split_first_mut() else {
+            return (0, Ok(()));
+        };
         thread::scope(|scope| {
-            let workers: Vec<_> = sinks
+            let workers: Vec<_> = others
                 .iter_mut()
-                .map(|sink| scope.spawn(|| self.work(sink)))
+                .map_while(|sink| {
+                    let worker = thread::Builder::new();
+                    worker.spawn_scoped(scope, || self.work(sink)).ok()
+                })
                 .collect();
-            workers
+            let threads = 1 + workers.len();
+            let done = self.work(mine);
+            let done = workers
                 .into_iter()
                 .map(|w| {
                     w.join()
                         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 })
-                .fold(Ok(()), io::Result::and)
+                .fold(done, io::Result::and);
+            (threads, done)
         })
     }
 

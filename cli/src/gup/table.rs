@@ -31,12 +31,15 @@ pub fn draw(gup: &Gup) -> String {
     for row in &gup.rows {
         line(&mut out, row, source);
     }
+    if gup.rows.iter().any(Row::is_below_sight) {
+        let _ = writeln!(out, "below sight: below what this method can see");
+    }
     for refusal in refusals(&gup.rows) {
         let _ = writeln!(out, "{refusal}");
     }
     let _ = writeln!(out, "\n{}", footnote(gup));
-    if let Some(ratio) = &gup.small_to_huge {
-        let _ = writeln!(out, "{}", comparison(ratio));
+    if let Some(text) = gup.small_to_huge.as_ref().and_then(comparison) {
+        let _ = writeln!(out, "{text}");
     }
     for warning in &gup.warnings {
         let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
@@ -97,22 +100,22 @@ fn line(out: &mut String, row: &Row, source: Source) {
         let _ = writeln!(out, "       –  {why}");
         return;
     };
+    let seen = if row.is_below_sight() {
+        format!("{:>8}  {:<15}", "–", "below sight")
+    } else {
+        with_interval(Some(cost))
+    };
     let _ = match source {
         Source::Estimate => writeln!(
             out,
             "{}{}{:>8}{:>8}{:>8}",
-            with_interval(Some(cost)),
+            seen,
             with_interval(row.beyond_tee_ns_per_page),
             middle(row.vmsplice_ns_per_page),
             middle(row.tee_ns_per_page),
             middle(row.splice_ns_per_page)
         ),
-        Source::GupTest => writeln!(
-            out,
-            "{}{}",
-            with_interval(Some(cost)),
-            with_interval(row.put_ns_per_page)
-        ),
+        Source::GupTest => writeln!(out, "{}{}", seen, with_interval(row.put_ns_per_page)),
     };
 }
 
@@ -144,17 +147,19 @@ fn footnote(gup: &Gup) -> String {
     what.replace("UNIT", &unit.to_string())
 }
 
-fn comparison(ratio: &Ratio) -> String {
-    let times = ratio.ratio.map_or(String::new(), |r| {
-        let [low, high] = r.ci95.map(short);
-        format!("×{} (95 %: {low} to {high}); ", short(r.median))
-    });
+/// Nothing where there is no ratio.
+fn comparison(ratio: &Ratio) -> Option<String> {
+    let times = ratio.ratio?;
+    let [low, high] = times.ci95.map(short);
+    let times = format!("×{} (95 %: {low} to {high})", short(times.median));
     let verdict = if ratio.is_apart {
         "the intervals do not overlap"
     } else {
         "the intervals overlap, so these rounds do not tell them apart"
     };
-    format!("A touched small page costs, against a huge one: {times}{verdict}.")
+    Some(format!(
+        "A touched small page costs, against a huge one: {times}; {verdict}."
+    ))
 }
 
 /// Three significant digits, and never more than one decimal beyond 10.
@@ -244,6 +249,22 @@ mod tests {
             outside.contains("-4.50") && outside.contains("73.0"),
             "{outside}"
         );
+    }
+
+    #[test]
+    fn cost_that_cannot_be_is_no_figure_and_nothing_is_compared_with_it() {
+        let mut gup = gup(Source::Estimate);
+        gup.rows[0].ns_per_page = Some(Estimate {
+            median: -0.94,
+            ci95: [-1.88, -0.78],
+        });
+        gup.small_to_huge = Some(Ratio {
+            ratio: None,
+            is_apart: false,
+        });
+        let text = draw(&gup);
+        assert!(text.contains("below what this method can see"), "{text}");
+        assert!(!text.contains("-0.94") && !text.contains("against a huge one"));
     }
 
     #[test]

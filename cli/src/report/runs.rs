@@ -1,6 +1,7 @@
 //! The saved runs that a page is made of.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use fullbore::{Error, Result};
 use fullbore_lab::load::{Saved, shown};
@@ -9,18 +10,18 @@ use crate::failure::complain;
 use crate::find::{self, Found, Name};
 
 /// The runs that are named, in that order; without any, the newest of each kind.
-pub fn find(named: &[String]) -> Result<Vec<Saved>> {
-    let last = ["last".to_owned()];
+pub fn find(named: &[OsString]) -> Result<Vec<Saved>> {
+    let last = ["last".into()];
     let named = if named.is_empty() { &last } else { named };
     let mut items = Vec::new();
     for name in named {
         match Name::of(name)? {
             Name::Last(before) => items.extend(newest(before)?),
-            Name::Path(path) => match find::at(&path, name)? {
+            Name::Path(path) => match find::at(&path, &name.to_string_lossy())? {
                 Found::Run(saved) => items.push(saved),
                 Found::Folder(runs) if runs.is_empty() => {
                     return Err(Error::new(
-                        format!("nothing to report in {}", shown(name)),
+                        format!("nothing to report in {}", shown(&name.to_string_lossy())),
                         "it holds no saved run",
                         "name a folder with run.json files, or a file",
                     ));

@@ -8,7 +8,7 @@ use fullbore_lab::stats::{self, Estimate, Verdict};
 use fullbore_lab::sweep::{Cell, Sweep};
 
 use super::map::{HEAD, headline, warnings};
-use crate::table::short;
+use crate::table::{INTERVAL_FROM, short};
 
 /// Draws the table, with ANSI styles that the caller may strip.
 pub fn draw(sweep: &Sweep) -> String {
@@ -59,7 +59,10 @@ fn bandwidth(cell: &Cell, first: Option<&Cell>) -> String {
         return format!(" {:>22} {:>11}", "–", "");
     };
     let [low, high] = rate.ci95;
-    let rate = format!("{} ({}–{})", short(rate.median), short(low), short(high));
+    let rate = match cell.samples.len() {
+        n if n < INTERVAL_FROM => short(rate.median),
+        _ => format!("{} ({}–{})", short(rate.median), short(low), short(high)),
+    };
     let ratio = first
         .filter(|first| first.capacity != cell.capacity)
         .and_then(|first| ratio(cell, first));

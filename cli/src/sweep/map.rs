@@ -9,7 +9,7 @@ use fullbore_lab::run::State;
 use fullbore_lab::sweep::{Cell, Sweep};
 
 use crate::args::Color;
-use crate::table::{self, short};
+use crate::table::{self, INTERVAL_FROM, short};
 
 pub const HEAD: Style = Style::new().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
@@ -244,10 +244,12 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
     if let Some((best, rate)) = best.and_then(|c| Some((c, c.gib_per_s?))) {
         let _ = write!(
             text,
-            ".\nFastest: {} GiB/s ({}–{}) with a buffer of {} and a capacity of {}",
+            ".\nFastest: {} GiB/s{} with a buffer of {} and a capacity of {}",
             short(rate.median),
-            short(rate.ci95[0]),
-            short(rate.ci95[1]),
+            match best.samples.len() {
+                n if n < INTERVAL_FROM => String::new(),
+                _ => format!(" ({}–{})", short(rate.ci95[0]), short(rate.ci95[1])),
+            },
             Size(best.buffer),
             Size(best.capacity),
         );

@@ -7,11 +7,12 @@ use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use fullbore::Result;
 use fullbore::size::Size;
-use fullbore::{Error, Result};
 
 use super::work::{Ready, Report, Time, timed};
 use crate::machine::Machine;
+use crate::memory::words;
 
 const WORD: usize = size_of::<u64>();
 
@@ -79,21 +80,6 @@ fn passes(words: usize, time: Time, mut pass: impl FnMut()) -> Result<Report> {
         pass();
         io::Result::Ok(words * WORD)
     })
-}
-
-/// Touched memory; a machine that has none left says so instead of aborting.
-fn words<T>(bytes: u64, value: impl FnMut() -> T) -> Result<Vec<T>> {
-    let len = usize::try_from(bytes).unwrap_or(usize::MAX) / WORD;
-    let mut words = Vec::new();
-    words.try_reserve_exact(len).map_err(|_| {
-        Error::new(
-            format!("a buffer of {} is refused", Size(bytes)),
-            "no memory",
-            "free some, or raise the limit (ulimit -v)",
-        )
-    })?;
-    words.resize_with(len, value);
-    Ok(words)
 }
 
 /// Bytes of each buffer, and what is doubtful about them.

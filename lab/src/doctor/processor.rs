@@ -6,7 +6,7 @@ use super::cost::{Measured, steal_since_boot};
 use super::{Check, Presence, cgroup};
 use crate::machine::{CpuPair, Hypervisor, Machine, choose_cpus, read};
 use crate::stats::Estimate;
-use crate::travel::{Distance, distance};
+use crate::travel::{Distance, LONGEST_TRAVEL_NS, distance};
 
 pub(super) struct Facts {
     pub(super) allowed: usize,
@@ -134,6 +134,9 @@ fn travel_time(facts: &Facts, measured: &Measured) -> Check {
     match measured.line_travel_ns {
         Some(ns) if distance(ns) == Distance::Near => {
             Check::ok(id, format!("{ns:.0} ns from CPU to CPU: near"))
+        }
+        Some(ns) if ns > LONGEST_TRAVEL_NS => {
+            Check::unknown(id, "not measured: the CPUs had other things to do")
         }
         Some(ns) => Check::slow(id, format!("{ns:.0} ns from CPU to CPU: far"))
             .costs("a pipe between two CPUs runs at a half to a quarter of what it would if they were near; on a guest this changes for minutes at a time")

@@ -99,7 +99,11 @@ fn symbols(facts: &Facts) -> Check {
             format!("{value}; the kernel's symbols are shown without addresses"),
         )
         .costs("fullbore profile cannot name the kernel's functions")
-        .change("sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or run as root"),
+        .change(match facts.kptr_restrict {
+            // Then kallsyms asks whether this user may sample the kernel (kernel source, `kallsyms_show_value`).
+            Some(0) => "sudo sysctl kernel.perf_event_paranoid=1, or run as root",
+            _ => "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or run as root",
+        }),
     }
 }
 
@@ -174,6 +178,15 @@ mod tests {
         assert!(has_addresses(shown));
         assert!(!has_addresses(""));
         assert_eq!(symbols(&facts()).state, State::Missing);
+        let change = |kptr_restrict| {
+            let facts = Facts {
+                kptr_restrict,
+                ..facts()
+            };
+            symbols(&facts).change.unwrap()
+        };
+        assert!(change(Some(1)).contains("kptr_restrict=0"));
+        assert!(!change(Some(0)).contains("kptr_restrict"));
         let unreadable = Facts {
             shows_addresses: None,
             ..facts()

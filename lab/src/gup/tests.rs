@@ -40,9 +40,18 @@ fn overlapping_intervals_are_not_apart_and_nothing_is_divided_by_nothing() {
     let ratio = small_to_huge(&rows(&[1.0, 5.0, 9.0], &[4.0, 5.0, 6.0])).unwrap();
     assert!(!ratio.is_apart);
     let ratio = small_to_huge(&rows(&[20.0, 21.0, 22.0], &[0.5, -0.1, 0.2])).unwrap();
-    assert!(ratio.is_apart);
-    assert_eq!(ratio.ratio, None);
+    assert_eq!((ratio.ratio, ratio.is_apart), (None, false));
     assert_eq!(small_to_huge(&rows(&[20.0], &[])), None);
+}
+
+#[test]
+fn cost_of_nothing_or_less_is_below_sight() {
+    let [small, huge] = &rows(&[30.0, 31.0, 30.0], &[-1.88, -0.94, -0.78])[..] else {
+        panic!("two rows");
+    };
+    assert!(!small.is_below_sight());
+    assert!(huge.is_below_sight());
+    assert!(rows(&[0.5, -0.1, 0.7], &[1.0])[0].is_below_sight());
 }
 
 #[test]

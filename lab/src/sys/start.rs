@@ -60,6 +60,11 @@ pub fn ignore_interrupts() {
     set_handler(libc::SIGINT, libc::SIG_IGN);
 }
 
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with EFBIG, and not end this process.
+pub fn ignore_file_size_signal() {
+    set_handler(libc::SIGXFSZ, libc::SIG_IGN);
+}
+
 fn set_handler(signal: i32, handler: libc::sighandler_t) {
     // SAFETY: the handler is one of the two that are no functions, so no code of ours runs in a signal.
     let old = unsafe { libc::signal(signal, handler) };
