@@ -59,7 +59,7 @@ fn try_fresh() -> Result<()> {
     }
     let mut fresh = Fresh::new()?;
     let (read_end, write_end) = private_pipe()?;
-    fresh.prepare(1)?;
+    fresh.prepare(1, false)?;
     fresh.open(1)[0] = 1;
     let sent = fresh.send(&write_end, 1, SpliceFlags::NONBLOCK);
     sent.map_err(vmsplice_refused)?;

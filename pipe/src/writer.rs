@@ -93,9 +93,9 @@ pub const LARGE: usize = 16 << 10;
 /// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
-/// With `fresh` 6 MiB, which become resident as they are filled: three huge pages, each of which is abandoned only before it
-/// is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole 2 MiB page.
-/// With `fat` the 2 MiB that were written last are kept in a private pipe, and a pipe of 256 slots can hold 8 MiB. All are
+/// With `fresh` up to 6 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
+/// before it is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole 2 MiB page.
+/// With `fat` the 2 MiB that were written last may be kept in a private pipe, and a pipe of 256 slots can hold 8 MiB. All are
 /// charged to the writer's memory cgroup.
 ///
 /// # Examples
@@ -257,9 +257,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let len = len.min(PIECE);
         let opened = Instant::now();
         let ways = self.decided();
+        let keep = ways.choice.keeps();
         if ways.current() == Way::Fresh
             && let Some(fresh) = &mut ways.fresh
-            && let Err(e) = fresh.prepare(len)
+            && let Err(e) = fresh.prepare(len, keep)
         {
             ways.refuse(Way::Fresh, e);
         }
@@ -421,9 +422,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     fn write_fresh(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let keep = self.decided().choice.keeps();
         let fresh = fresh(&mut self.ways)?;
         // `Other`, so that no error of preparing looks like one of the pipe (mmap has `EAGAIN` for locked memory).
-        fresh.prepare(bytes.len()).map_err(io::Error::other)?;
+        fresh.prepare(bytes.len(), keep).map_err(io::Error::other)?;
         fresh.open(bytes.len()).copy_from_slice(bytes);
         self.lend(bytes.len())
     }
@@ -443,8 +445,9 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// Stages what fits into the socket and delivers it. What the pipe did not take is not left in the socket.
     fn write_fat_round(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let fat = self.ways.as_mut().and_then(|w| w.fat.take());
-        let mut fat = fat.ok_or(io::ErrorKind::Unsupported)?;
+        let ways = self.decided();
+        let mut fat = ways.fat.take().ok_or(io::ErrorKind::Unsupported)?;
+        fat.set_keeping(ways.choice.keeps());
         let staged = fat.stage(bytes);
         let delivered = match staged {
             Ok(staged) => self.move_all(staged, |this, moved, flags| {
@@ -584,7 +587,7 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
     if wanted(Way::Fat) {
         match probe::fat_refusal() {
             Some(reason) => ways.refuse(Way::Fat, reason),
-            None => match Fat::keeping() {
+            None => match Fat::new() {
                 Ok(fat) => ways.fat = Some(fat),
                 Err(e) => ways.refuse(Way::Fat, e),
             },

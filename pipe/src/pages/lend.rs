@@ -15,14 +15,8 @@ use crate::size::Size;
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
 
-/// Huge pages that are gone round.
-///
-/// A page goes back to the kernel when the last one lets go of it, into the list of free pages of *that* CPU, from which
-/// the CPU is served first (`free_unref_page`). Were it the reader, pages would travel through the lists of two CPUs, where
-/// some hundred MiB lie, and come back cold: they are cleared at 11 GiB/s then. So pages are abandoned late, when the pipe
-/// cannot hold them any more: we are the last ones, and the next page that we get is the one which we have just given
-/// back, still in a cache. With two, a pipe behind another one still holds some; with six they leave the caches
-/// (`docs/measurements.md`).
+/// Huge pages that are gone round while pages are kept: see [`Lend::turn`]. With two, a pipe behind another one still holds
+/// some; with six they leave the caches (`docs/measurements.md`).
 const PAGES: usize = 3;
 
 /// Huge pages that are lent front to back, one after the other.
@@ -141,13 +135,19 @@ impl Lend {
         self.cursor = self.cursor.next_multiple_of(page).min(self.page);
     }
 
-    /// Goes on to the next page. What was lent of it the last time is let go of, to be given a fresh one on the next write;
-    /// whoever holds the old one keeps it.
+    /// Goes on to a page that is fresh. Whoever holds what was lent before keeps it.
+    ///
+    /// A page goes back to the kernel when the last one lets go of it, into the list of free pages of *that* CPU, from which
+    /// that CPU is served first (`free_unref_page`). With `keep` we go round [`PAGES`] of them and abandon each as late as
+    /// can be: the pipe cannot hold it any more, we are the last ones, and the next page that we get is the one which we have
+    /// just given back, still in a cache. Else the current one is abandoned now. The reader is the last one then, and its
+    /// pages travel through the lists of two CPUs, where some hundred MiB lie, and come back cold. To fill a cold page is
+    /// slow, and to take it out of the cache of a CPU that is far away is slower still: so either may be better.
     ///
     /// # Errors
     /// The kernel refused, and no other memory could be mapped either. Then nothing more is handed out.
-    pub(crate) fn turn(&mut self) -> Result<()> {
-        let next = (self.current + 1) % PAGES;
+    pub(crate) fn turn(&mut self, keep: bool) -> Result<()> {
+        let next = (self.current + usize::from(keep)) % PAGES;
         let bytes = next * self.page..(next + 1) * self.page;
         let dropped = allow(Call::MadviseDontneed, self.page).and_then(|_| {
             // Locked memory (mlockall) has an advice of its own since Linux 5.18.

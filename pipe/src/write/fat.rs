@@ -70,16 +70,14 @@ impl Fat {
         })
     }
 
-    /// One whose slots are kept until the pipe has let go of them, where that is possible: then they are filled faster. For
-    /// that it has two private pipes, and 2 MiB of what was delivered last.
-    ///
-    /// # Errors
-    /// No sockets or descriptors to be had.
-    pub fn keeping() -> Result<Self> {
-        Ok(Self {
-            keeps: true,
-            ..Self::new()?
-        })
+    /// Whether slots are kept from now on until the pipe has let go of them, where that is possible: faster while reader and
+    /// writer are near each other, slower while they are far. It takes two private pipes, and keeps the 2 MiB that were
+    /// delivered last. Nothing may be staged.
+    pub fn set_keeping(&mut self, keeps: bool) {
+        if !keeps {
+            self.keep = None;
+        }
+        self.keeps = keeps;
     }
 
     /// Copies bytes into the socket, and returns how many. They are not in any pipe yet: [`Fat::deliver`] or

@@ -47,11 +47,12 @@ impl Fresh {
         ))
     }
 
-    /// Makes `len` bytes ready to be [opened](Self::open), at most [`PIECE`].
+    /// Makes `len` bytes ready to be [opened](Self::open), at most [`PIECE`]. With `keep` pages are abandoned late: faster
+    /// while reader and writer are near each other, slower while they are far.
     ///
     /// # Errors
     /// The pages could not be abandoned, or the fresh ones are not huge: another way must be taken. Nothing is lost.
-    pub fn prepare(&mut self, len: usize) -> Result<()> {
+    pub fn prepare(&mut self, len: usize, keep: bool) -> Result<()> {
         self.lend.align();
         if self.lend.room() >= len.min(PIECE) {
             return Ok(());
@@ -60,7 +61,7 @@ impl Fresh {
         if self.turns.is_multiple_of(LOOK_EVERY) {
             self.insist_on_huge()?;
         }
-        self.lend.turn()
+        self.lend.turn(keep)
     }
 
     /// The next `len` bytes, to write into. They must have been prepared.

@@ -1,4 +1,7 @@
 //! Which of the ways is the fastest one, here and now: measured on the way, and again from time to time.
+//!
+//! So is whether to keep pages until the pipe has let go of them ([`Lend::turn`](crate::pages::Lend::turn)): while the CPUs
+//! are near each other that doubles the rate, and halves it while they are far.
 
 use std::time::Duration;
 
@@ -33,6 +36,8 @@ pub(super) struct Choice {
 #[derive(Debug)]
 struct Candidate {
     way: Way,
+    /// Whether pages are kept until the pipe has let go of them.
+    keeps: bool,
     /// When it is tried next, by `spent`.
     due: Duration,
 }
@@ -40,15 +45,17 @@ struct Candidate {
 impl Choice {
     /// Starts with the first of `ways`.
     pub(super) fn new(ways: &[Way]) -> Self {
-        let candidate = |&way| Candidate {
-            way,
-            due: match way {
-                Way::Copy => FIRST_COPY,
-                Way::Fresh | Way::Fat => Duration::ZERO,
-            },
+        let candidates = |&way| {
+            let (keeping, due): (&[bool], _) = match way {
+                Way::Copy => (&[false], FIRST_COPY),
+                Way::Fresh | Way::Fat => (&[true, false], Duration::ZERO),
+            };
+            keeping
+                .iter()
+                .map(move |&keeps| Candidate { way, keeps, due })
         };
         Self {
-            ways: ways.iter().map(candidate).collect(),
+            ways: ways.iter().flat_map(candidates).collect(),
             trying: None,
             bytes: 0,
             time: Duration::ZERO,
@@ -62,6 +69,12 @@ impl Choice {
         self.ways
             .get(self.trying.unwrap_or(0))
             .map_or(Way::Copy, |c| c.way)
+    }
+
+    /// Whether that way is to keep pages until the pipe has let go of them.
+    pub(super) fn keeps(&self) -> bool {
+        let current = self.ways.get(self.trying.unwrap_or(0));
+        current.is_some_and(|c| c.keeps)
     }
 
     /// Takes a way out of the choice.
@@ -146,6 +159,18 @@ mod tests {
                 };
                 assert!(enough, "{best} is best: {bytes} bytes by {i}");
             }
+        }
+    }
+
+    #[test]
+    fn pages_are_kept_while_that_is_faster() {
+        let mut choice = Choice::new(&[Way::Fresh]);
+        for (kept, given_away) in [(100, 200), (300, 200), (100, 200)] {
+            for _ in 0..40 << 10 {
+                let us = if choice.keeps() { kept } else { given_away };
+                choice.record(Way::Fresh, 1 << 20, Duration::from_micros(us));
+            }
+            assert_eq!(choice.ways[0].keeps, kept < given_away);
         }
     }
 

@@ -15,9 +15,8 @@ const KEPT: usize = 2 << 20;
 
 /// Holds on to the slots that went into the pipe last, so that we are the last ones to let go of their pages.
 ///
-/// A page goes into the list of free pages of the CPU on which it was let go of, from which that CPU is served first
-/// (`free_unref_page`). So the next fragment is copied into pages that are still in a cache of this CPU. Were the reader
-/// the last one, pages would come back by way of the lists of two CPUs, where some hundred MiB lie, and be cold.
+/// So the next fragment is copied into pages that this CPU has just freed, and that are still in a cache: see
+/// [`Lend::turn`](crate::pages::Lend::turn).
 ///
 /// This costs speed where it fails, never bytes: what is kept is a second reference to slots that nobody writes again.
 #[derive(Debug)]
