@@ -95,8 +95,7 @@ pub const LARGE: usize = 16 << 10;
 /// # Memory
 /// With `fresh` up to 6 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
 /// before it is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole 2 MiB page.
-/// With `fat` the 2 MiB that were written last may be kept in a private pipe, and a pipe of 256 slots can hold 8 MiB. All are
-/// charged to the writer's memory cgroup.
+/// With `fat` a pipe of 256 slots can hold 8 MiB. All are charged to the writer's memory cgroup.
 ///
 /// # Examples
 /// As a drop-in for standard output:
@@ -445,9 +444,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// Stages what fits into the socket and delivers it. What the pipe did not take is not left in the socket.
     fn write_fat_round(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let ways = self.decided();
-        let mut fat = ways.fat.take().ok_or(io::ErrorKind::Unsupported)?;
-        fat.set_keeping(ways.choice.keeps());
+        let fat = self.ways.as_mut().and_then(|w| w.fat.take());
+        let mut fat = fat.ok_or(io::ErrorKind::Unsupported)?;
         let staged = fat.stage(bytes);
         let delivered = match staged {
             Ok(staged) => self.move_all(staged, |this, moved, flags| {

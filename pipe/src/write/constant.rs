@@ -293,7 +293,7 @@ impl Conduit {
             let phase = filled % pattern.len();
             let want = FRAGMENT.min(target - filled).min(repeated.len() - phase);
             let staged = fat.stage(&repeated[phase..phase + want])?;
-            let moved = self.through_scratch(&mut fat, staged)?;
+            let moved = self.through_scratch(&fat, staged)?;
             filled += moved;
             if moved < staged {
                 break; // fragments were smaller than hoped for: fewer bytes fill the slots
@@ -328,7 +328,7 @@ impl Conduit {
     }
 
     /// Moves `len` staged bytes into the master; returns how many found room there.
-    fn through_scratch(&self, fat: &mut Fat, len: usize) -> io::Result<usize> {
+    fn through_scratch(&self, fat: &Fat, len: usize) -> io::Result<usize> {
         let flags = SpliceFlags::NONBLOCK;
         let mut in_scratch = 0;
         while in_scratch < len {

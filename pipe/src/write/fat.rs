@@ -4,7 +4,6 @@
 //! (`sock_alloc_send_pskb` allocates order 3). So the pages are the kernel's, allocated eight at a time, and the pipe's
 //! mutex is taken once for all of them.
 
-mod keep;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +17,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::error::{Error, Result};
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
-use keep::Keep;
 
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
 pub const FRAGMENT: usize = 32 << 10;
@@ -33,9 +31,6 @@ pub struct Fat {
     ends: Ends,
     /// The process that owns the socket: a forked child would mix its bytes with its parent's.
     owner: u32,
-    /// Whether slots are to be kept, and what keeps them since the first one was delivered.
-    keeps: bool,
-    keep: Option<Keep>,
 }
 
 #[derive(Debug)]
@@ -65,19 +60,7 @@ impl Fat {
         Ok(Self {
             ends: Ends::new()?,
             owner: std::process::id(),
-            keeps: false,
-            keep: None,
         })
-    }
-
-    /// Whether slots are kept from now on until the pipe has let go of them, where that is possible: faster while reader and
-    /// writer are near each other, slower while they are far. It takes two private pipes, and keeps the 2 MiB that were
-    /// delivered last. Nothing may be staged.
-    pub fn set_keeping(&mut self, keeps: bool) {
-        if !keeps {
-            self.keep = None;
-        }
-        self.keeps = keeps;
     }
 
     /// Copies bytes into the socket, and returns how many. They are not in any pipe yet: [`Fat::deliver`] or
@@ -89,7 +72,6 @@ impl Fat {
         let me = std::process::id();
         if self.owner != me {
             self.ends = Ends::new()?;
-            self.keep = None;
             self.owner = me;
         }
         match sys::send_pieces(&self.ends.tx, bytes, FRAGMENT) {
@@ -103,27 +85,14 @@ impl Fat {
     ///
     /// # Errors
     /// What `splice(2)` reports; then nothing was moved.
-    pub fn deliver(
-        &mut self,
-        pipe: impl AsFd,
-        len: usize,
-        flags: SpliceFlags,
-    ) -> io::Result<usize> {
-        if self.keeps && self.keep.is_none() {
-            self.keep = Keep::new().ok();
-            self.keeps = self.keep.is_some(); // where it is refused, it works as well without
-        }
-        match &mut self.keep {
-            Some(keep) => keep.pass(&self.ends.rx, pipe, len, flags),
-            None => sys::splice(&self.ends.rx, pipe, len, flags),
-        }
+    pub fn deliver(&self, pipe: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+        sys::splice(&self.ends.rx, pipe, len, flags)
     }
 
     /// Forgets staged bytes that will not be delivered.
     pub fn discard(&mut self) -> Result<()> {
-        // New ones are simpler than to read the old ones empty, and cannot leave anything behind.
+        // A new socket is simpler than to read the old one empty, and cannot leave anything behind.
         self.ends = Ends::new()?;
-        self.keep = self.keep.take().and_then(|keep| keep.unstaged().ok());
         Ok(())
     }
 }

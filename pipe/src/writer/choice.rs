@@ -1,7 +1,7 @@
 //! Which of the ways is the fastest one, here and now: measured on the way, and again from time to time.
 //!
-//! So is whether to keep pages until the pipe has let go of them ([`Lend::turn`](crate::pages::Lend::turn)): while the CPUs
-//! are near each other that doubles the rate, and halves it while they are far.
+//! So is whether `fresh` keeps pages until the pipe has let go of them ([`Lend::turn`](crate::pages::Lend::turn)): while the
+//! CPUs are near each other that doubles its rate, while they are far it costs a quarter.
 
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ impl Choice {
         let candidates = |&way| {
             let (keeping, due): (&[bool], _) = match way {
                 Way::Copy => (&[false], FIRST_COPY),
-                Way::Fresh | Way::Fat => (&[true, false], Duration::ZERO),
+                Way::Fat => (&[false], Duration::ZERO),
+                Way::Fresh => (&[true, false], Duration::ZERO),
             };
             keeping
                 .iter()
