@@ -130,8 +130,7 @@ pub(crate) fn ends_before_room(from: impl AsFd, to: impl AsFd) -> io::Result<boo
             PollFd::new(&to, PollFlags::OUT),
         ];
         rustix::event::poll(&mut fds, None)?;
-        let now = fds[0].revents();
-        Ok(now.contains(PollFlags::HUP) && !now.contains(PollFlags::IN))
+        Ok(shows_end(fds[0].revents()))
     })
 }
 
@@ -141,11 +140,16 @@ pub(crate) fn ends_before_room(from: impl AsFd, to: impl AsFd) -> io::Result<boo
 /// What `poll(2)` reports.
 pub(crate) fn is_at_end(read_end: impl AsFd) -> io::Result<bool> {
     retry(|| {
+        allow(Call::Poll, 0)?;
         let mut fds = [PollFd::new(&read_end, PollFlags::IN)];
         rustix::event::poll(&mut fds, Some(&Timespec::default()))?;
-        let now = fds[0].revents();
-        Ok(now.contains(PollFlags::HUP) && !now.contains(PollFlags::IN))
+        Ok(shows_end(fds[0].revents()))
     })
+}
+
+/// What `poll(2)` says of the read end of a pipe that is empty and whose write end nobody holds any more.
+fn shows_end(read_end: PollFlags) -> bool {
+    read_end.contains(PollFlags::HUP) && !read_end.contains(PollFlags::IN)
 }
 
 /// Whether nobody holds the read end of a pipe any more, as seen from its write end.

@@ -94,8 +94,8 @@ pub const LARGE: usize = 16 << 10;
 ///
 /// # Memory
 /// With `fresh` up to 6 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
-/// before it is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole 2 MiB page.
-/// With `fat` a pipe of 256 slots can hold 8 MiB. All are charged to the writer's memory cgroup.
+/// before it is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole
+/// 2 MiB page. With `fat` a pipe of 256 slots can hold 8 MiB. All are charged to the writer's memory cgroup.
 ///
 /// # Examples
 /// As a drop-in for standard output:

@@ -44,6 +44,16 @@ fn begin(command: Command) -> (PipeWriter, Running, PipeReader) {
     (ours, start(command, input, output), out)
 }
 
+/// One line goes through, and its reader away.
+fn leave_after_one_line(ours: &mut PipeWriter, mut out: PipeReader) {
+    ours.write_all(b"a\n").expect("a reader");
+    let mut got = [0; 100];
+    let n = out.read(&mut got).expect("a line");
+    assert!(got[..n].ends_with(b"a\n"));
+    drop(out);
+    thread::sleep(Duration::from_millis(10));
+}
+
 #[test]
 fn reader_that_leaves_while_there_is_no_room_ends_it() {
     each(|command| {
@@ -61,13 +71,8 @@ fn reader_that_leaves_while_there_is_no_room_ends_it() {
 #[test]
 fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
     each(|command| {
-        let (mut ours, run, mut out) = begin(command);
-        ours.write_all(b"a\n").expect("a reader");
-        let mut got = [0; 100];
-        let n = out.read(&mut got).expect("a line");
-        assert!(got[..n].ends_with(b"a\n"));
-        drop(out);
-        thread::sleep(Duration::from_millis(10));
+        let (mut ours, run, out) = begin(command);
+        leave_after_one_line(&mut ours, out);
         ours.write_all(b"b\n").expect("a reader");
         // This end stays open: it is not the end of the input that ends the tool.
         let run = run.finish();
@@ -84,13 +89,8 @@ fn reader_that_leaves_when_it_has_everything_is_no_error() {
     let as_others = [("cat", ""), ("cat", "-n"), ("tee", ""), ("pv", "-q")]
         .map(|(link, line)| command(links.path(link), line));
     for command in own.into_iter().chain(as_others) {
-        let (mut ours, run, mut out) = begin(command);
-        ours.write_all(b"a\n").expect("a reader");
-        let mut got = [0; 100];
-        let n = out.read(&mut got).expect("a line");
-        assert!(got[..n].ends_with(b"a\n"));
-        drop(out);
-        thread::sleep(Duration::from_millis(10));
+        let (mut ours, run, out) = begin(command);
+        leave_after_one_line(&mut ours, out);
         drop(ours);
         run.finish().quiet_success();
     }
