@@ -2,9 +2,11 @@
 
 mod support;
 
-use std::process::Stdio;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
-use support::{BINARY, Run, Stranger, To, command, skip, start};
+use support::{BINARY, Run, Stranger, To, command, seccomp, skip, start};
 
 /// Runs `fullbore` with these arguments in a shell, after `before` it and with `redirections` behind it.
 #[track_caller]
@@ -94,4 +96,53 @@ fn lack_of_descriptors_names_their_limit() {
     let run = shell("ulimit -n 7;", "doctor", "");
     assert!(run.err.contains("ulimit -n"), "{run}");
     assert!(!run.err.contains("seccomp"), "{run}");
+}
+
+/// A program that its user may not read may not be looked into by that user either: its /proc/self/auxv cannot be opened.
+#[test]
+fn nothing_panics_where_the_auxiliary_vector_cannot_be_read() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let all = |mode| Permissions::from_mode(mode);
+    std::fs::set_permissions(place.path(), all(0o755)).expect("ours");
+    let binary = place.path().join("fullbore");
+    // By a child, as for `Stranger`: nobody else may hold the copy open for writing.
+    let copied = Command::new("cp").arg(BINARY).arg(&binary).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a copy");
+    std::fs::set_permissions(&binary, all(0o111)).expect("ours");
+    for line in [
+        "write --bytes 4M",
+        "read --bytes 4M </dev/zero",
+        "write --with fresh --bytes 4M | cat >/dev/null",
+        "yes | head -c 4M",
+        "ladder --rungs write-read,large-pipe --rounds 1 --seconds 0.01 --no-save",
+        "doctor",
+        "fizzbuzz --count 100000",
+        "walk --pages small",
+        "ring",
+        "cat /dev/null",
+        "gup",
+    ] {
+        let mut shell = if rustix::process::geteuid().is_root() {
+            let mut other = command(
+                "setpriv",
+                "--reuid=65534 --regid=65534 --clear-groups sh -c",
+            );
+            // Not where the tests were started, which that user may be unable to reach.
+            other.current_dir("/");
+            other
+        } else {
+            command("sh", "-c")
+        };
+        shell.arg(format!("'{}' {line}", binary.display()));
+        let get_auxv = 0x4155_5856;
+        seccomp::refuse_value(&mut shell, libc::SYS_prctl, 0, get_auxv, libc::EINVAL);
+        let run = start(shell, Stdio::null(), To::Captured).finish();
+        assert!(!run.err.contains("panicked"), "{line}: {run}");
+        if !line.starts_with("gup") {
+            assert!(run.status.success(), "{line}: {run}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 
+use fullbore::pages::{PageKind, page_size};
 use fullbore::writer::{Path, PipeWriter, Way};
 use fullbore::{Constant, capacity, sys};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
@@ -392,5 +393,27 @@ fn sandbox_that_closes_half_way_loses_nothing() {
         let mut closed = true;
         let path = change_half_way(way, 8 << 20, || closed = refuse(test, calls, libc::EPERM));
         assert_eq!(path.way, if closed { Way::Copy } else { way }, "{path}");
+    }
+}
+
+/// As on a kernel before 6.4 without /proc.
+#[test]
+fn where_the_auxiliary_vector_cannot_be_read_nothing_panics() {
+    alone!();
+    let test = "where_the_auxiliary_vector_cannot_be_read";
+    let calls = [
+        libc::SYS_prctl,
+        libc::SYS_openat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open,
+    ];
+    if refuse(test, &calls, libc::EPERM) {
+        assert!(
+            page_size(PageKind::Small)
+                .expect("a page")
+                .is_power_of_two()
+        );
+        nothing_is_lost("no auxiliary vector");
+        constant_arrives();
     }
 }
