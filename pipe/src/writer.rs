@@ -120,6 +120,8 @@ pub struct PipeWriter<Fd> {
     keep_capacity: bool,
     waiter: Waiter,
     calls: Calls,
+    /// Bytes that have gone by each way.
+    moved: [u64; 3],
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
@@ -184,6 +186,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             keep_capacity: false,
             waiter: Waiter::new(Wait::Adaptive, End::Write),
             calls: Calls::default(),
+            moved: [0; 3],
             ways: None,
             block: Block::NONE,
         }
@@ -234,6 +237,12 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.calls
+    }
+
+    /// Bytes that this way has moved so far: what [`path`](Self::path) says is true of the next ones only.
+    #[must_use]
+    pub fn bytes_by(&self, way: Way) -> u64 {
+        self.moved[way as usize]
     }
 
     fn decided(&mut self) -> &mut Ways {
@@ -298,8 +307,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         Ok(sent)
     }
 
-    /// Tells the choice how long it took. Small writes, which always take `write(2)`, say nothing about the ways.
+    /// Counts the bytes, and tells the choice how long it took. Small writes, which always take `write(2)`, say nothing
+    /// about the ways.
     fn record(&mut self, way: Way, sent: usize, since: Option<Instant>) {
+        self.moved[way as usize] += sent as u64;
         if sent >= LARGE
             && let (Some(since), Some(ways)) = (since, &mut self.ways)
         {
@@ -321,7 +332,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         match sent {
             Ok(n) => {
                 let opened = self.block.opened.take();
-                self.record(Way::Fresh, n, opened);
+                let way = if len >= LARGE { Way::Fresh } else { Way::Copy };
+                self.record(way, n, opened);
                 Ok(n)
             }
             // Nothing has moved: the bytes are still there, and go another way.
@@ -493,7 +505,9 @@ impl<Fd: AsFd> Write for PipeWriter<Fd> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() < LARGE {
             self.calls.made += 1;
-            return sys::write(&self.fd, bytes);
+            let written = sys::write(&self.fd, bytes)?;
+            self.record(Way::Copy, written, None);
+            return Ok(written);
         }
         if self.block.way == Way::Fresh && self.block.left > 0 {
             self.move_block_to_heap()?; // its pages are needed now

@@ -92,9 +92,14 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
             feed.send(&mut writer, 1_500_000).unwrap();
             drop(faults);
             let path = writer.path();
+            let counted: u64 = [Way::Fresh, Way::Fat, Way::Copy]
+                .map(|w| writer.bytes_by(w))
+                .iter()
+                .sum();
             drop(writer);
             let got = reader.join().unwrap();
             assert_eq!(got.len(), feed.sent, "{path}");
+            assert_eq!(counted, feed.sent as u64, "{path}");
             feed.sequence.check(0, &got);
             let refused = |way| {
                 path.fallbacks
@@ -205,6 +210,29 @@ fn what_is_refused_half_way_goes_the_next_way_with_the_reason() {
             }
         }
     }
+}
+
+#[test]
+fn bytes_are_counted_by_the_way_they_went() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    let reader = reader(read_end, 1 << 20);
+    let mut writer = PipeWriter::new(write_end).with_way(Way::Fat);
+    if writer.path().way != Way::Fat {
+        return shout(&format!("SKIPPED bytes_are_counted: {}", writer.path()));
+    }
+    let bytes = vec![1; 256 << 10];
+    writer.write_all(&bytes).unwrap();
+    writer.write_all(&bytes[..100]).unwrap();
+    let faults = inject(refuse(&[Call::Send], 0, Errno::PERM));
+    writer.write_all(&bytes).unwrap();
+    drop(faults);
+    writer.block(200);
+    writer.commit(200).unwrap();
+    let by = [Way::Fresh, Way::Fat, Way::Copy].map(|way| writer.bytes_by(way));
+    assert_eq!(by, [0, 256 << 10, (256 << 10) + 300]);
+    drop(writer);
+    reader.join().unwrap();
 }
 
 /// Moves what is in a pipe on into another of its own, slot by slot, and keeps it there.
