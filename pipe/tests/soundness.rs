@@ -21,6 +21,8 @@ mod readers;
 mod schedules;
 #[path = "soundness/sequence.rs"]
 mod sequence;
+#[path = "soundness/tables.rs"]
+mod tables;
 #[path = "soundness/two.rs"]
 mod two;
 #[path = "soundness/watch.rs"]
