@@ -246,7 +246,14 @@ impl Way<'_> {
         match self {
             Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
-            Self::Fresh(writer, _) => writer.commit(part.len()),
+            Self::Fresh(writer, _) => {
+                let before = writer.uncommitted();
+                let result = writer.commit(part.len());
+                match before - writer.uncommitted() {
+                    0 => result.map(|()| 0),
+                    sent => Ok(sent), // an error after that is left for the next call to find
+                }
+            }
             Self::Fat(writer, source) => writer.write(&source[part]),
             Self::Tee(constant) => {
                 let sent = constant.write_some(fd, part.len() as u64)?;
