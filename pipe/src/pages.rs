@@ -3,9 +3,12 @@
 
 mod faults;
 pub(crate) mod forked;
+pub(crate) mod huge;
 mod lend;
+mod pool;
 mod proof;
 pub mod scan;
+mod turn;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -16,6 +19,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 pub(crate) use lend::Lend;
+pub(crate) use pool::Pool;
 
 use crate::error::{Error, Result};
 use crate::size::Size;

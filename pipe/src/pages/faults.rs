@@ -4,13 +4,15 @@
 //! none any more. This needs neither /proc nor privilege, and holds on every kernel.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use rustix::io::Errno;
 
 use crate::sys::fault::{Call, allow};
 
 /// What two touches have shown of a range that had no pages yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(crate) enum Shown {
     /// One fault for all of it.
     Huge,
     /// More than one.
@@ -19,8 +21,21 @@ pub(super) enum Shown {
     Nothing,
 }
 
-/// Touches the first and the last byte by writing zeroes, and counts.
-pub(super) fn touch(range: &mut [u8]) -> Shown {
+/// Touches new memory: writes zeroes to the first and the last byte, and counts.
+pub(super) fn touch_new(range: &mut [u8]) -> Shown {
+    // Not by `write_same`: a processor may read for that first, which brings in the huge zero page, a fault more.
+    touch(range, |byte| {
+        // SAFETY: `&mut` is valid for a write.
+        unsafe { std::ptr::from_mut(byte).write_volatile(0) }
+    })
+}
+
+/// Touches memory that somebody may hold: writes what is there to the first and the last byte, and counts.
+pub(super) fn touch_same(range: &mut [u8]) -> Shown {
+    touch(range, write_same)
+}
+
+fn touch(range: &mut [u8], write: impl Fn(&mut u8)) -> Shown {
     let [first, .., last] = range else {
         return Shown::Nothing;
     };
@@ -40,10 +55,13 @@ pub(super) fn touch(range: &mut [u8]) -> Shown {
     }
 }
 
-/// A write that is made, whatever the compiler knows of the memory.
-fn write(byte: &mut u8) {
-    // SAFETY: `&mut` is valid for a write.
-    unsafe { std::ptr::from_mut(byte).write_volatile(0) }
+/// A write that changes nothing: somebody may hold the page, and it may be that it is not copied on write.
+fn write_same(byte: &mut u8) {
+    // The compiler would make a load of it if it knew that nothing changes.
+    let nothing = std::hint::black_box(0);
+    // SAFETY: `&mut` is valid for a byte's atomic use, and is the only access.
+    let byte = unsafe { AtomicU8::from_ptr(byte) };
+    byte.fetch_or(nothing, Ordering::Relaxed);
 }
 
 /// Faults of this thread that needed no I/O, see `getrusage(2)`.

@@ -38,40 +38,19 @@ impl Owner {
     }
 }
 
-/// A number in memory that is zero after a fork. Stays mapped for the life of the process.
-struct Mark(NonNull<u8>);
-
-// SAFETY: the memory is only ever used as an atomic number.
-unsafe impl Send for Mark {}
-// SAFETY: as above.
-unsafe impl Sync for Mark {}
+/// A number in memory that is zero after a fork.
+struct Mark(&'static AtomicU64);
 
 impl Mark {
     fn new() -> Result<Self> {
-        let len = rustix::param::page_size();
-        let refused = |e| {
-            Error::system(
-                "no memory that a forked child gets empty",
-                e,
-                "use Linux 4.14 or newer; a sandbox may forbid madvise",
-            )
-        };
-        let start = map_anonymous(len, MapFlags::PRIVATE).map_err(refused)?;
-        let wiped = wipe_on_fork(start, len);
-        if wiped.is_err() {
-            // SAFETY: the mapping was made above, and nothing refers to it.
-            let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
-        }
-        wiped.map_err(refused)?;
-        Ok(Self(start))
+        Ok(Self(&wiped::<1>()?[0]))
     }
 
     /// Different in a process and in every process from which it has descended.
     fn generation(&self) -> u64 {
         /// Ordinary memory: a forked child goes on counting where its parent was.
         static LAST: AtomicU64 = AtomicU64::new(0);
-        // SAFETY: the page stays mapped, is aligned, and is used as this atomic number only.
-        let number = unsafe { AtomicU64::from_ptr(self.0.as_ptr().cast()) };
+        let number = self.0;
         match number.load(Ordering::Acquire) {
             0 => {
                 let next = LAST.fetch_add(1, Ordering::AcqRel) + 1;
@@ -81,6 +60,30 @@ impl Mark {
             known => known,
         }
     }
+}
+
+/// Numbers that are zero now, and again in a forked child. They stay for the life of the process.
+///
+/// # Errors
+/// There is no such memory here.
+pub(super) fn wiped<const N: usize>() -> Result<&'static [AtomicU64; N]> {
+    let len = rustix::param::page_size();
+    debug_assert!(size_of::<[AtomicU64; N]>() <= len);
+    let refused = |e| {
+        Error::system(
+            "no memory that a forked child gets empty",
+            e,
+            "use Linux 4.14 or newer; a sandbox may forbid madvise",
+        )
+    };
+    let start = map_anonymous(len, MapFlags::PRIVATE).map_err(refused)?;
+    if let Err(e) = wipe_on_fork(start, len) {
+        // SAFETY: the mapping was made above, and nothing refers to it.
+        let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
+        return Err(refused(e));
+    }
+    // SAFETY: a page that is never unmapped, aligned, zeroed by the kernel, and used as these atomic numbers only.
+    Ok(unsafe { start.cast().as_ref() })
 }
 
 /// Makes a part of our own memory empty in a forked child.
@@ -99,10 +102,7 @@ mod tests {
         let mark = Mark::new().unwrap();
         let parent = mark.generation();
         assert_eq!(parent, mark.generation());
-        // What a forked child finds.
-        // SAFETY: as in `generation`.
-        let number = unsafe { AtomicU64::from_ptr(mark.0.as_ptr().cast()) };
-        number.store(0, Ordering::Release);
+        mark.0.store(0, Ordering::Release); // what a forked child finds
         let child = mark.generation();
         assert_ne!(child, parent);
         assert_eq!(child, mark.generation());

@@ -19,6 +19,8 @@ pub(crate) enum Call {
     MadviseWipeonfork,
     MadviseCollapse,
     Getrusage,
+    Clone,
+    Wait,
 }
 
 /// How many of `len` bytes the call may move, or how it fails before it has moved any.

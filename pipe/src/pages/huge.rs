@@ -1,0 +1,362 @@
+//! One huge page of our own, to be lent to a pipe, and several of them, lent front to back.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use rustix::mm::Advice;
+
+use super::faults::{self, Shown};
+use super::forked::wipe_on_fork;
+use super::{PageKind, map_aligned, page_size, proof};
+use crate::error::{Error, Result};
+use crate::size::Size;
+use crate::sys::fault::{Call, allow};
+use crate::sys::{self, SpliceFlags};
+
+/// Larger huge pages (32 MiB with 16 KiB base pages, 512 MiB with 64 KiB) are too much memory to lend and to zero at a time.
+const LARGEST: usize = 4 << 20;
+/// `MADV_COLLAPSE` of include/uapi/asm-generic/mman-common.h, which not every C library names.
+const COLLAPSE: libc::c_int = 25;
+
+/// What a forked child finds at the addresses of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFork {
+    /// Zeroes.
+    Empty,
+    /// The same bytes, copied when either side writes.
+    Copied,
+}
+
+/// Addresses of one huge page of private anonymous memory. Unmapped when dropped; whoever holds the page keeps it.
+#[derive(Debug)]
+pub(crate) struct HugePage {
+    start: NonNull<u8>,
+    len: usize,
+    after_fork: AfterFork,
+}
+
+// SAFETY: `HugePage` is the only owner of its mapping, which any thread may use and unmap.
+unsafe impl Send for HugePage {}
+// SAFETY: `&HugePage` gives no access to the memory.
+unsafe impl Sync for HugePage {}
+
+impl HugePage {
+    /// Maps the addresses, and proves that the kernel gives a huge page for them.
+    ///
+    /// # Errors
+    /// No huge pages, or only such as are too large to lend, or no memory.
+    pub(crate) fn new(after_fork: AfterFork) -> Result<Self> {
+        let len = page_size(PageKind::Huge)?;
+        if len > LARGEST {
+            return Err(Error::new(
+                "huge pages cannot be lent",
+                format!("here they are of {}", Size(len as u64)),
+                "",
+            ));
+        }
+        let refused = |e| Error::system("no memory to lend to a pipe", e, "free memory");
+        let start = map_aligned(len, len).map_err(refused)?;
+        let mut page = Self {
+            start,
+            len,
+            after_fork,
+        };
+        page.advise(0..len, Advice::LinuxHugepage)
+            .map_err(refused)?;
+        if after_fork == AfterFork::Empty {
+            wipe_on_fork(start, len).map_err(|e| {
+                Error::system(
+                    "no memory that a forked child gets empty",
+                    e,
+                    "a sandbox may forbid madvise",
+                )
+            })?;
+        }
+        page.bring_in()?;
+        Ok(page)
+    }
+
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is ours, initialised by the kernel or by us, and `&mut self` is the only access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+
+    fn advise(&self, bytes: Range<usize>, advice: Advice) -> rustix::io::Result<()> {
+        debug_assert!(bytes.start <= bytes.end && bytes.end <= self.len);
+        // SAFETY: callers ask for a part of our mapping, so this is inside it or just past it.
+        let at = unsafe { self.start.as_ptr().add(bytes.start) };
+        // SAFETY: the range is a part of our own private anonymous mapping. No reference into it exists while `&self` is
+        // held here, since references are only handed out by `&mut self`; DONTNEED makes it zero, which is valid for bytes.
+        unsafe { rustix::mm::madvise(at.cast(), bytes.len(), advice) }
+    }
+
+    /// Leaves the page to whoever holds it, and gets another one from the kernel for the same addresses, or for others.
+    ///
+    /// # Errors
+    /// The kernel has no huge page to give now, or has no memory. Then the page must not be written.
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        let dropped = allow(Call::MadviseDontneed, self.len).and_then(|_| {
+            // Locked memory (mlockall) has an advice of its own since Linux 5.18.
+            let advised = self.advise(0..self.len, Advice::LinuxDontNeed);
+            advised.or_else(|_| self.advise(0..self.len, Advice::LinuxDontneedLocked))
+        });
+        if dropped.is_ok() && self.bring_in().is_ok() {
+            return Ok(());
+        }
+        // Not abandoned: refused for locked memory before 5.18. Or no huge page: before 6.13 a page table of small pages stays
+        // when these are dropped, and the range never gets a huge one again. Either way other addresses are taken; dropping
+        // the old mapping leaves its page to those who hold it.
+        *self = Self::new(self.after_fork)?;
+        Ok(())
+    }
+
+    /// Gets the page, which was abandoned or is new, from the kernel, and proves that it is a huge one.
+    fn bring_in(&mut self) -> Result<()> {
+        let huge = match faults::touch_new(self.bytes_mut()) {
+            Shown::Huge => Some(true),
+            Shown::Small => Some(false),
+            Shown::Nothing => {
+                let address = self.start.as_ptr() as usize;
+                let huge = proof::huge_bytes(address, self.len, PageKind::Huge);
+                huge.map(|huge| huge >= self.len)
+            }
+        };
+        let refused = |why| {
+            Error::new(
+                "huge pages refused",
+                why,
+                "free memory, or set /sys/kernel/mm/transparent_hugepage/enabled to madvise",
+            )
+        };
+        match huge {
+            Some(true) => Ok(()),
+            Some(false) => Err(refused("the kernel gave small ones").that_may_pass()),
+            None => Err(refused(
+                "nothing here tells whether the kernel gave huge ones",
+            )),
+        }
+    }
+
+    /// Writes to its first and its last small page without changing them, and counts the faults.
+    pub(crate) fn touch(&mut self) -> Shown {
+        faults::touch_same(self.bytes_mut())
+    }
+
+    /// Whether somebody still holds the page, which nobody may write to any more. False where nothing tells.
+    ///
+    /// `MADV_COLLAPSE` (Linux 6.1) makes a huge page of what lies in small parts, and refuses with `EAGAIN` where somebody
+    /// but us has a reference to one of them (`hpage_collapse_scan_pmd`). So all but one small part is dropped, which leaves
+    /// it a part of the same page, and the kernel is asked. Takes 100 µs, or 25 where the page is held.
+    pub(crate) fn is_held(&mut self) -> bool {
+        let all_but_one = rustix::param::page_size()..self.len;
+        let dropped = self.advise(all_but_one, Advice::LinuxDontNeed);
+        dropped.is_ok() && self.collapse() == Err(Errno::AGAIN)
+    }
+
+    fn collapse(&self) -> rustix::io::Result<()> {
+        allow(Call::MadviseCollapse, self.len)?;
+        // SAFETY: our own private anonymous mapping, as in `advise`; the contents stay as they are.
+        let advised = unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, COLLAPSE) };
+        match advised {
+            0 => Ok(()),
+            _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+        }
+    }
+}
+
+impl Drop for HugePage {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody can use it after drop. A page that a pipe holds stays alive without it.
+        let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(result.is_ok(), "munmap of our own mapping: {result:?}");
+    }
+}
+
+/// Huge pages of which one is lent front to back.
+///
+/// Bytes of the current page before `cursor`, and all of the other pages, may be held by a pipe, or by whoever the reader
+/// has passed them on to, for as long as they like. Only what lies behind the cursor is ever handed out. How the owner of
+/// this type makes another page fit to be written decides whether what others hold stays as it is: see [`go_on_to`].
+///
+/// [`go_on_to`]: Self::go_on_to
+#[derive(Debug)]
+pub(super) struct HugePages {
+    pub(super) pages: Vec<HugePage>,
+    current: usize,
+    cursor: usize,
+}
+
+impl HugePages {
+    /// These pages, which nobody else has ever seen; at least one.
+    pub(super) fn new(pages: Vec<HugePage>) -> Self {
+        Self {
+            pages,
+            current: 0,
+            cursor: 0,
+        }
+    }
+
+    /// Which page is being lent.
+    pub(super) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// Bytes that can be handed out before another page must be gone on to.
+    pub(super) fn room(&self) -> usize {
+        self.pages[self.current].len - self.cursor
+    }
+
+    /// The bytes behind everything that was lent, to write into.
+    pub(super) fn free_mut(&mut self) -> &mut [u8] {
+        &mut self.pages[self.current].bytes_mut()[self.cursor..]
+    }
+
+    /// Lends the first `len` free bytes to a pipe. Returns how many the pipe took; the rest stays free, as it was
+    /// written.
+    ///
+    /// # Errors
+    /// What `vmsplice(2)` reports; then nothing was lent.
+    pub(super) fn send(
+        &mut self,
+        fd: impl AsFd,
+        len: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        let bytes = &mut self.free_mut()[..len];
+        // SAFETY: bytes that the pipe takes are behind the cursor from here on, and are not written again: not by
+        // `free_mut`, which hands out what is before it, and not after `go_on_to`, whose callers have made sure.
+        let taken = unsafe { sys::vmsplice(fd, bytes, flags) }?;
+        self.cursor += taken.min(len);
+        Ok(taken)
+    }
+
+    /// Leaves out the first `len` free bytes.
+    pub(super) fn skip(&mut self, len: usize) {
+        self.cursor += len.min(self.room());
+    }
+
+    /// Moves on to the next boundary of a small page, so that the next bytes take as few slots as they can.
+    pub(super) fn align(&mut self) {
+        let page = rustix::param::page_size();
+        self.cursor = self
+            .cursor
+            .next_multiple_of(page)
+            .min(self.pages[self.current].len);
+    }
+
+    /// Hands nothing more out.
+    pub(super) fn close(&mut self) {
+        self.cursor = self.pages[self.current].len;
+    }
+
+    /// Hands out another page from its beginning.
+    ///
+    /// # Safety
+    /// What others hold of that page must not change when it is written: it is a new one ([`HugePage::renew`]), or was made
+    /// copy-on-write after it was lent for the last time.
+    pub(super) unsafe fn go_on_to(&mut self, page: usize) {
+        (self.current, self.cursor) = (page, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fault::inject;
+
+    fn page(test: &str) -> Option<HugePage> {
+        match HugePage::new(AfterFork::Empty) {
+            Ok(page) => Some(page),
+            Err(e) => {
+                crate::testing::watch::shout(&format!("SKIPPED {test}: {e}"));
+                None
+            }
+        }
+    }
+
+    /// The proof that needs nothing but faults, against the one that asks the kernel.
+    #[test]
+    fn faults_show_the_same_as_the_page_table() {
+        for huge in [true, false, true] {
+            let Some(mut page) = page("faults_show_the_same") else {
+                return;
+            };
+            // Before 6.13 a range that has had small pages stays so: each look has addresses of its own.
+            if !huge {
+                page.advise(0..page.len, Advice::LinuxDontNeed).unwrap();
+                page.advise(0..page.len, Advice::LinuxNoHugepage).unwrap();
+                assert_eq!(faults::touch_new(page.bytes_mut()), Shown::Small);
+            }
+            page.bytes_mut().fill(1);
+            let address = page.start.as_ptr() as usize;
+            if let Some(found) = proof::huge_bytes(address, page.len, PageKind::Huge) {
+                assert!(!huge || found > 0 || cannot_tell(), "{found} bytes");
+                assert!(huge || found == 0, "{found} bytes");
+            }
+            assert_eq!(page.touch(), Shown::Nothing);
+            assert!(
+                page.bytes_mut().iter().all(|&b| b == 1),
+                "a touch changes nothing"
+            );
+        }
+    }
+
+    /// Without `PAGEMAP_SCAN` a range among others cannot be proven.
+    fn cannot_tell() -> bool {
+        let pagemap = std::fs::File::open("/proc/self/pagemap");
+        !pagemap.is_ok_and(|p| super::super::scan::mapped_huge(p, 0..1).is_ok())
+    }
+
+    #[test]
+    fn where_faults_cannot_be_counted_the_page_table_is_asked() {
+        let faults = inject(|call, len| match call {
+            Call::Getrusage => Err(Errno::PERM),
+            _ => Ok(len),
+        });
+        let page = HugePage::new(AfterFork::Empty);
+        drop(faults);
+        if let Err(e) = page {
+            let known = ["nothing here tells", "small ones", "huge pages"];
+            assert!(known.iter().any(|k| e.to_string().contains(k)), "{e}");
+        }
+    }
+
+    #[test]
+    fn page_is_held_until_the_last_slot_of_it_is_gone() {
+        let test = "page_is_held_until";
+        let Some(first) = page(test) else {
+            return;
+        };
+        if first.collapse() == Err(Errno::INVAL) {
+            return crate::testing::watch::shout(&format!(
+                "SKIPPED {test}: no MADV_COLLAPSE before Linux 6.1"
+            ));
+        }
+        for at in [0, 1 << 20, (2 << 20) - 4096] {
+            let mut pages = HugePages::new(vec![HugePage::new(AfterFork::Empty).unwrap()]);
+            let (read_end, write_end) = sys::pipe().unwrap();
+            pages.skip(at);
+            pages.free_mut()[..4096].fill(7);
+            assert_eq!(
+                pages.send(&write_end, 4096, SpliceFlags::NONBLOCK).unwrap(),
+                4096
+            );
+            let page = &mut pages.pages[0];
+            assert!(page.is_held());
+            assert!(page.is_held(), "asked again");
+            let mut got = [0; 4096];
+            assert_eq!(sys::read(&read_end, &mut got).unwrap(), 4096);
+            assert_eq!(got, [7; 4096]);
+            assert!(!page.is_held());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A *turn*: all private memory of this process is made copy-on-write, by a child that leaves at once.
+//!
+//! `clone(2)` without `CLONE_VM` makes every page of private anonymous memory copy-on-write. When the child has gone, a write to
+//! such a page is decided by its count of references (`do_wp_page`, `do_huge_pmd_wp_page`; in this form since Linux 5.18):
+//! where only this process has it the page is written in place, and where anybody else holds it, a pipe or a socket however
+//! far down, the kernel copies what is written to and the holder keeps its bytes. So whatever was lent before a turn began may
+//! be written after it.
+//!
+//! One turn serves every thread and every writer of the process.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::forked::wiped;
+use crate::error::{Error, Result};
+use crate::sys::fault::{Call, allow};
+
+/// A child that has not left after so long never will: it is left behind, and no more turns are made by this writer.
+const CHILD_AT_MOST: Duration = Duration::from_secs(2);
+/// How long the child is waited for without sleeping. It takes 60 to 200 µs.
+const SPIN: Duration = Duration::from_micros(500);
+
+/// Turns of this process, in memory that a forked child gets empty: a lock that another thread holds at a fork is free there.
+struct Turns {
+    locked: &'static AtomicU64,
+    begun: &'static AtomicU64,
+    made: &'static AtomicU64,
+}
+
+/// When something was lent, counted in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LentAt(u64);
+
+/// Says that something has been lent up to now.
+///
+/// # Errors
+/// There can be no turns here.
+pub(super) fn lent_now() -> Result<LentAt> {
+    Ok(Turns::of_this_process()?.lent_now())
+}
+
+/// Makes sure that a turn has begun, and has ended, after this was lent. Returns how long that took; zero where another thread
+/// has made it.
+///
+/// # Errors
+/// No child is to be had, or it does not leave. The pages must be abandoned then.
+pub(super) fn after(lent: LentAt) -> Result<Duration> {
+    Turns::of_this_process()?.after(lent)
+}
+
+impl Turns {
+    fn new() -> Result<Self> {
+        let [locked, begun, made] = wiped::<3>()?;
+        Ok(Self {
+            locked,
+            begun,
+            made,
+        })
+    }
+
+    fn of_this_process() -> Result<&'static Self> {
+        static TURNS: OnceLock<Turns> = OnceLock::new();
+        if let Some(turns) = TURNS.get() {
+            return Ok(turns);
+        }
+        let turns = Self::new()?;
+        Ok(TURNS.get_or_init(|| turns))
+    }
+
+    fn lent_now(&self) -> LentAt {
+        LentAt(self.begun.load(Ordering::SeqCst))
+    }
+
+    fn after(&self, lent: LentAt) -> Result<Duration> {
+        let start = Instant::now();
+        while self.locked.swap(1, Ordering::SeqCst) != 0 {
+            if start.elapsed() > CHILD_AT_MOST {
+                let why = "another thread has been making it for too long";
+                return Err(Error::new("no turn", why, "").that_may_pass());
+            }
+            std::thread::yield_now();
+        }
+        let made = if self.made.load(Ordering::SeqCst) > lent.0 {
+            Ok(Duration::ZERO)
+        } else {
+            let this = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let made = child_that_leaves_at_once();
+            if made.is_ok() {
+                self.made.store(this, Ordering::SeqCst);
+            }
+            made.map(|()| start.elapsed())
+        };
+        self.locked.store(0, Ordering::SeqCst);
+        made
+    }
+}
+
+/// Makes a child and waits until it has gone.
+fn child_that_leaves_at_once() -> Result<()> {
+    let refused = |e: Errno| {
+        let what_to_do =
+            "raise the limit of processes (ulimit -u, pids.max); a sandbox may forbid clone";
+        Error::system("no child to make memory copy-on-write with", e, what_to_do)
+    };
+    allow(Call::Clone, 0).map_err(refused)?;
+    let child = clone_and_leave().map_err(refused)?;
+    let (start, lost) = (
+        Instant::now(),
+        "the child that makes memory copy-on-write is lost",
+    );
+    loop {
+        match wait_for(child) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(Errno::INTR) => continue,
+            Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+        }
+        let waited = start.elapsed();
+        if waited > CHILD_AT_MOST {
+            return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+        }
+        if waited < SPIN {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// Returns the number of a child that does nothing but leave.
+///
+/// It has this program's signal handlers, and is in its process group: were a Ctrl-C of the terminal to come, it would run the
+/// handler. So all signals are blocked while it is made. It shares the table of descriptors and the working directory, so that
+/// nothing is kept open by it and less is copied; it cannot be traced; and it sends no SIGCHLD.
+fn clone_and_leave() -> std::result::Result<libc::pid_t, Errno> {
+    // SAFETY: all zeroes is a valid signal set on Linux.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: writes to `all` only.
+    unsafe { libc::sigfillset(&mut all) };
+    // SAFETY: reads `all` and writes `before`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) };
+    let flags = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
+    let (flags, none) = (libc::c_long::from(flags), 0 as libc::c_long);
+    // SAFETY: like fork(2), since it has no CLONE_VM: the child goes on with a copy of this stack, and below does nothing but
+    // leave by a system call, which takes no lock and runs nothing of the program.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
+    if child == 0 {
+        // SAFETY: takes no pointers and does not return.
+        unsafe { libc::syscall(libc::SYS_exit_group, none) };
+    }
+    let errno = std::io::Error::last_os_error();
+    // SAFETY: reads `before`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    if child < 0 {
+        return Err(Errno::from_io_error(&errno).unwrap_or(Errno::INVAL));
+    }
+    libc::pid_t::try_from(child).map_err(|_| Errno::INVAL)
+}
+
+/// Whether a child has gone. It is one of this process, whichever thread has made it (`__WALL`).
+fn wait_for(child: libc::pid_t) -> std::result::Result<bool, Errno> {
+    allow(Call::Wait, 0)?;
+    let mut status = 0;
+    // SAFETY: writes to `status` only.
+    match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | libc::__WALL) } {
+        0 => Ok(false),
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+        _ => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fault::inject;
+
+    #[test]
+    fn turn_serves_all_that_was_lent_before_it_began() {
+        let turns = Turns::new().unwrap();
+        let (first, second) = (turns.lent_now(), turns.lent_now());
+        assert!(turns.after(first).unwrap() > Duration::ZERO);
+        assert_eq!(turns.after(second).unwrap(), Duration::ZERO, "made already");
+        let third = turns.lent_now();
+        assert!(
+            turns.after(third).unwrap() > Duration::ZERO,
+            "lent after it began"
+        );
+    }
+
+    #[test]
+    fn child_that_is_refused_is_an_error_and_no_turn() {
+        let turns = Turns::new().unwrap();
+        let lent = turns.lent_now();
+        for errno in [Errno::AGAIN, Errno::NOMEM, Errno::PERM, Errno::NOSYS] {
+            let faults = inject(move |call, len| match call {
+                Call::Clone => Err(errno),
+                _ => Ok(len),
+            });
+            let refused = turns.after(lent);
+            drop(faults);
+            let refused = refused.unwrap_err();
+            assert_eq!(
+                refused.is_passing(),
+                [Errno::AGAIN, Errno::NOMEM].contains(&errno)
+            );
+            assert!(refused.to_string().contains("no child"), "{refused}");
+        }
+        assert!(turns.after(lent).unwrap() > Duration::ZERO, "made now");
+    }
+
+    #[test]
+    fn child_that_somebody_else_has_waited_for_is_an_error() {
+        let turns = Turns::new().unwrap();
+        let lent = turns.lent_now();
+        let faults = inject(|call, len| match call {
+            Call::Wait => Err(Errno::CHILD),
+            _ => Ok(len),
+        });
+        let refused = turns.after(lent);
+        drop(faults);
+        assert!(refused.unwrap_err().to_string().contains("lost"));
+        assert!(turns.after(lent).unwrap() > Duration::ZERO, "another child");
+    }
+
+    /// The program's handlers never run in the child, and none of its signals are lost.
+    #[test]
+    fn signals_that_come_during_a_turn_arrive_once_and_here() {
+        static ARRIVED: AtomicU64 = AtomicU64::new(0);
+        static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
+        static HERE: AtomicU64 = AtomicU64::new(0);
+        extern "C" fn count(_: libc::c_int) {
+            // SAFETY: takes no arguments.
+            let here = u64::from(unsafe { libc::getpid() }.unsigned_abs());
+            if HERE.load(Ordering::SeqCst) == here {
+                ARRIVED.fetch_add(1, Ordering::SeqCst);
+            } else {
+                ELSEWHERE.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        HERE.store(std::process::id().into(), Ordering::SeqCst);
+        // SAFETY: all zeroes is a valid `sigaction`.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = count as *const () as usize;
+        // SAFETY: the handler only uses atomic numbers and getpid.
+        let installed = unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) };
+        assert_eq!(installed, 0);
+        // SAFETY: names the calling thread, which outlives the scope below.
+        let this = unsafe { libc::pthread_self() };
+        std::thread::scope(|scope| {
+            let turning = scope.spawn(|| {
+                for _ in 0..50 {
+                    after(lent_now().unwrap()).unwrap();
+                }
+            });
+            while !turning.is_finished() {
+                // SAFETY: that thread is this one.
+                unsafe { libc::pthread_kill(this, libc::SIGUSR2) };
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        });
+        assert!(ARRIVED.load(Ordering::SeqCst) > 0);
+        assert_eq!(ELSEWHERE.load(Ordering::SeqCst), 0);
+    }
+}
