@@ -146,3 +146,24 @@ fn nothing_panics_where_the_auxiliary_vector_cannot_be_read() {
         }
     }
 }
+
+#[test]
+fn no_rung_takes_a_larger_pipe_than_1_mib_where_1_gib_is_allowed() {
+    let script = format!(
+        "printf 1073741824 >limit && mount --bind limit /proc/sys/fs/pipe-max-size || exit 9; \
+         '{BINARY}' ladder --rungs large-pipe --rounds 1 --seconds 0.01 --no-save --json"
+    );
+    let place = tempfile::tempdir().expect("a directory");
+    let mut unshared = command("unshare", "--mount sh -c");
+    unshared.arg(script).current_dir(place.path());
+    let run = start(unshared, Stdio::null(), To::Captured).finish();
+    if [Some(1), Some(9)].contains(&run.status.code()) && run.out.is_empty() {
+        return skip(format!("the limit cannot be covered here: {}", run.err));
+    }
+    let rung = &run.json()["rungs"][0];
+    let path = &rung["path"]["writer"];
+    assert!(path["capacity"].as_u64() <= Some(1 << 20), "{rung}");
+    // Where the kernel has refused more than that, this says what was asked for.
+    let note = path["note"].as_str().unwrap_or_default();
+    assert!(path.is_object() && !note.contains("1GiB"), "{rung}");
+}

@@ -90,7 +90,7 @@ pub const LARGE: usize = 16 << 10;
 /// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
 /// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
 ///   fork may be zero in the child.
-/// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
+/// - The first large write asks for a capacity of 1 MiB, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
 /// With `fresh` up to 6 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
