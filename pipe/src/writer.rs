@@ -87,6 +87,8 @@ pub const LARGE: usize = 16 << 10;
 /// - On a pipe that is non-blocking (`O_NONBLOCK`), `WouldBlock` means that nothing was taken, and a short count that the
 ///   rest was not: no byte waits in a place that nobody sees.
 /// - Up to `PIPE_BUF` (4096) bytes are atomic. With several writers on one pipe, each one's bytes arrive in its order.
+/// - On a pipe of packets (`O_DIRECT`, see `pipe(2)`) all goes by `write(2)`: each write, or commit, of up to a page is a
+///   packet, and a larger one as many as it fills. Whether it is one is asked at the first large write.
 /// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
 /// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
 ///   fork may be zero in the child.
@@ -574,8 +576,9 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
         }
         return ways;
     }
+    let flags = rustix::fs::fcntl_getfl(fd).ok();
     // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
-    if rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::ACCMODE == OFlags::RDONLY) {
+    if flags.is_some_and(|f| f & OFlags::ACCMODE == OFlags::RDONLY) {
         for way in [Way::Fresh, Way::Fat] {
             if wanted(way) {
                 ways.refuse(way, "the descriptor is not open for writing");
@@ -587,6 +590,15 @@ fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways 
         let _ = capacity::largest(fd); // what was granted is read back below
     }
     ways.capacity = capacity::get(fd).ok();
+    // Only write(2) makes packets: what is lent or spliced becomes a stream.
+    if flags.is_some_and(|f| f.contains(OFlags::DIRECT)) {
+        for way in [Way::Fresh, Way::Fat] {
+            if wanted(way) {
+                ways.refuse(way, "the pipe keeps packets (O_DIRECT)");
+            }
+        }
+        return ways;
+    }
     if wanted(Way::Fresh) {
         match probe::fresh_refusal() {
             Some(reason) => ways.refuse(Way::Fresh, reason),
