@@ -88,13 +88,15 @@ pub const LARGE: usize = 16 << 10;
 ///   that the rest was not: no byte waits in a place that nobody sees. [`commit`](Self::commit) sends all or returns an error,
 ///   and keeps what was not sent.
 /// - Up to `PIPE_BUF` (4096) bytes are atomic. With several writers on one pipe, each one's bytes arrive in its order.
+/// - On a pipe of packets (`O_DIRECT`, see `pipe(2)`) all goes by `write(2)`: each write, or commit, of up to a page is a
+///   packet, and a larger one as many as it fills. Whether it is one is asked at the first large write.
 /// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
 /// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
 ///   fork may be zero in the child. Where the kernel has no memory that a forked child gets empty (`MADV_WIPEONFORK`), the
 ///   ways that need it are refused.
 /// - A way that is refused because something ran out (huge pages, descriptors, memory) is asked for again: after 50 ms, and
 ///   after twice as long each time, up to 5 s.
-/// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
+/// - The first large write asks for a capacity of 1 MiB, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
 /// With `fresh` up to 8 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only

@@ -11,6 +11,8 @@ mod constants;
 mod feed;
 #[path = "soundness/limits.rs"]
 mod limits;
+#[path = "soundness/packets.rs"]
+mod packets;
 #[path = "soundness/processes.rs"]
 mod processes;
 #[path = "soundness/promises.rs"]

@@ -37,17 +37,17 @@ impl Ways {
         };
         let wanted = |way: &Way| forced.is_none_or(|forced| forced == *way);
         let better: Vec<Way> = [Way::Fresh, Way::Fat].into_iter().filter(wanted).collect();
-        if let Some(reason) = only_write(fd) {
-            for way in better {
-                ways.refuse(way, reason, false);
-            }
-            ways.capacity = capacity::get(fd).ok();
-            return ways;
-        }
-        if !keep_capacity {
+        let refused = only_write(fd);
+        if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
             let _ = capacity::largest(fd); // what was granted is read back below
         }
         ways.capacity = capacity::get(fd).ok();
+        if let Some(reason) = refused {
+            for way in better {
+                ways.refuse(way, reason, false);
+            }
+            return ways;
+        }
         let mut ready = Vec::new();
         for way in better {
             match ways.make_ready(way) {
@@ -123,12 +123,20 @@ fn possible(refusal: Option<Error>) -> Result<()> {
     refusal.map_or(Ok(()), Err)
 }
 
+const NOT_A_PIPE: &str = "the output is not a pipe";
+const NOT_WRITABLE: &str = "the descriptor is not open for writing";
+const PACKETS: &str = "the pipe keeps packets (O_DIRECT)";
+
 /// Why nothing but `write(2)` can be taken here, whatever the kernel allows.
 fn only_write(fd: BorrowedFd<'_>) -> Option<&'static str> {
     if !sys::is_pipe(fd) {
-        return Some("the output is not a pipe");
+        return Some(NOT_A_PIPE);
     }
+    let flags = rustix::fs::fcntl_getfl(fd).ok()?;
     // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
-    let reads = rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::ACCMODE == OFlags::RDONLY);
-    reads.then_some("the descriptor is not open for writing")
+    if flags & OFlags::ACCMODE == OFlags::RDONLY {
+        return Some(NOT_WRITABLE);
+    }
+    // Only write(2) makes packets: what is lent or spliced becomes a stream.
+    flags.contains(OFlags::DIRECT).then_some(PACKETS)
 }

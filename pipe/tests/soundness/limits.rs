@@ -2,13 +2,16 @@
 
 use std::ffi::CString;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore::fanout::Fanout;
+use fullbore::inspect::Inspect;
 use fullbore::pages::{PageKind, page_size};
+use fullbore::pump::Pump;
 use fullbore::writer::{Path, PipeWriter, Way};
-use fullbore::{Constant, capacity, sys};
+use fullbore::{Constant, PipeReader, capacity, sys};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{Uid, disable_transparent_huge_pages, set_thread_res_uid};
@@ -616,4 +619,81 @@ fn where_the_auxiliary_vector_cannot_be_read_nothing_panics() {
         nothing_is_lost("no auxiliary vector");
         constant_arrives();
     }
+}
+
+/// Puts a file with this text over another one, for this process alone, or says why not.
+fn cover(test: &str, path: &str, text: &str) -> bool {
+    let file = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
+    std::fs::write(&file, text).expect("a temporary file");
+    // SAFETY: takes no pointers.
+    let mut covered = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+    for (from, to, flags) in [
+        (
+            c"none".to_owned(),
+            c"/".to_owned(),
+            libc::MS_REC | libc::MS_PRIVATE,
+        ),
+        (
+            CString::new(file.as_os_str().as_encoded_bytes()).expect("no zero"),
+            CString::new(path).expect("no zero"),
+            libc::MS_BIND,
+        ),
+    ] {
+        let (from, to, none) = (from.as_ptr(), to.as_ptr(), std::ptr::null());
+        // SAFETY: two texts that outlive the call, and no type and no options.
+        covered = covered && unsafe { libc::mount(from, to, none, flags, none.cast()) } == 0;
+    }
+    if !covered {
+        skip(test, io::Error::last_os_error());
+    }
+    std::fs::remove_file(&file).expect("ours");
+    covered
+}
+
+#[test]
+fn nobody_takes_more_than_1_mib_unasked() {
+    alone!();
+    let test = "nobody_takes_more_than_1_mib_unasked";
+    if !cover(test, "/proc/sys/fs/pipe-max-size", "1073741824\n") {
+        return;
+    }
+    assert_eq!(capacity::limit(), Some(1 << 30));
+    let (_read_end, write_end) = sys::pipe().expect("a pipe");
+    let largest = capacity::largest(write_end).expect("a pipe");
+    // The kernel, which this limit does not bind, refuses more; or this user has used up the share of pipe memory.
+    let refusal = largest.refusal.map(|e| e.to_string());
+    assert!(
+        largest.granted < 1 << 20 || refusal.is_none(),
+        "{refusal:?}"
+    );
+    let is_modest = |who: &str, fd: &OwnedFd| {
+        let granted = capacity::get(fd).expect("a pipe");
+        assert!(granted <= 1 << 20, "{who} took {granted} bytes");
+    };
+    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    writer(&write_end, None).path();
+    is_modest("a writer", &write_end);
+    sys::write(&write_end, &[1; 3]).expect("room");
+    PipeReader::new(&read_end).discard(1).expect("bytes");
+    is_modest("a reader", &read_end);
+    let (end, to) = sys::pipe().expect("a pipe");
+    Pump::new(read_end.as_fd(), to.as_fd())
+        .step(1)
+        .expect("bytes");
+    Inspect::new(read_end.as_fd(), to.as_fd())
+        .fill(1)
+        .expect("bytes");
+    is_modest("a pump, or an inspector", &read_end);
+    is_modest("a pump, or an inspector", &to);
+    drop(end);
+    let file = std::fs::File::open("/dev/zero").expect("/dev/zero");
+    let (read_end, to) = sys::pipe().expect("a pipe");
+    let drained = thread::spawn(move || PipeReader::new(read_end).discard(1 << 20));
+    let mut fanout = Fanout::new(file.as_fd(), [to.as_fd()]);
+    for _ in 0..100 {
+        fanout.step(8 << 10).expect("zeros");
+    }
+    is_modest("a fanout", &to);
+    drop(to);
+    drained.join().expect("no panic").expect("bytes");
 }
