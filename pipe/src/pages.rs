@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 pub(crate) use lend::Lend;
-pub(crate) use pool::Pool;
+pub(crate) use pool::{OnWrite, Pool, try_copy_on_write};
 
 use crate::error::{Error, Result};
 use crate::size::Size;

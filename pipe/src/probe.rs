@@ -12,7 +12,9 @@ use std::sync::OnceLock;
 
 use crate::capacity;
 use crate::error::{Error, Result};
+use crate::pages::OnWrite;
 use crate::sys::{self, SpliceFlags};
+use crate::write::Lender;
 use crate::write::fat::{FRAGMENT, Fat};
 use crate::write::fresh::Fresh;
 
@@ -28,6 +30,13 @@ pub fn fresh_refusal() -> Option<Error> {
 pub fn fat_refusal() -> Option<Error> {
     static KNOWN: Known = Known::new();
     refusal(&KNOWN, try_fat)
+}
+
+/// Why the way in `cow` cannot be used in this process, if it cannot.
+#[must_use]
+pub fn cow_refusal() -> Option<Error> {
+    static KNOWN: Known = Known::new();
+    refusal(&KNOWN, try_cow)
 }
 
 type Known = OnceLock<Option<Error>>;
@@ -61,7 +70,7 @@ fn try_fresh() -> Result<()> {
     let (read_end, write_end) = private_pipe()?;
     fresh.prepare(1, false)?;
     fresh.open(1)[0] = 1;
-    let sent = fresh.send(&write_end, 1, SpliceFlags::NONBLOCK);
+    let sent = fresh.send(write_end.as_fd(), 1, SpliceFlags::NONBLOCK);
     sent.map_err(vmsplice_refused)?;
     let mut got = [0];
     match sys::read(&read_end, &mut got) {
@@ -69,6 +78,31 @@ fn try_fresh() -> Result<()> {
         _ => Err(Error::new(
             "vmsplice refused",
             "what was sent did not arrive",
+            "",
+        )),
+    }
+}
+
+/// Lends a huge page, passes it on, makes it copy-on-write, writes it: who holds it must have what was sent. And once it is
+/// held no more, it must be given back as it is.
+fn try_cow() -> Result<()> {
+    if !sys::vmsplice_shows_later_change().map_err(vmsplice_refused)? {
+        return Err(Error::new(
+            "vmsplice is of no use",
+            "this kernel copies instead of lending pages",
+            "",
+        ));
+    }
+    match crate::pages::try_copy_on_write()? {
+        OnWrite::CopiesWhatIsHeld => Ok(()),
+        OnWrite::ChangesWhatIsHeld => Err(Error::new(
+            "copy-on-write is refused",
+            "this kernel changes pages that a pipe holds (before Linux 5.18, where they are huge)",
+            "use a newer kernel",
+        )),
+        OnWrite::CopiesAlways => Err(Error::new(
+            "copy-on-write is of no use",
+            "this kernel does not give a page back that nobody holds any more",
             "",
         )),
     }

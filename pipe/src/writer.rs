@@ -16,7 +16,8 @@ use crate::capacity;
 use crate::error::is_passing;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter, events};
-use crate::write::fresh::{Fresh, PIECE};
+use crate::write::Lender;
+use crate::write::fresh::PIECE;
 use ways::Ways;
 
 /// A way into a pipe for new data. Each is sound for every reader.
@@ -28,6 +29,19 @@ pub enum Way {
     Fat,
     /// `write(2)`.
     Copy,
+    /// Copy into a huge page, lend it, and write it again after it became copy-on-write (`vmsplice(2)`, `clone(2)`). Taken only
+    /// where [`PipeWriter::copy_on_write`] allows it.
+    Cow,
+}
+
+impl Way {
+    /// Every way.
+    pub const ALL: [Self; 4] = [Self::Fresh, Self::Fat, Self::Copy, Self::Cow];
+
+    /// Whether bytes go by memory that is lent to the pipe.
+    fn lends(self) -> bool {
+        matches!(self, Self::Fresh | Self::Cow)
+    }
 }
 
 impl fmt::Display for Way {
@@ -36,6 +50,7 @@ impl fmt::Display for Way {
             Self::Fresh => "fresh",
             Self::Fat => "fat",
             Self::Copy => "write",
+            Self::Cow => "cow",
         })
     }
 }
@@ -126,11 +141,14 @@ pub const LARGE: usize = 16 << 10;
 pub struct PipeWriter<Fd> {
     fd: Fd,
     forced: Option<Way>,
+    copy_on_write: bool,
     keep_capacity: bool,
+    /// Bytes of the pool of `cow`, where they are given.
+    pool: Option<usize>,
     waiter: Waiter,
     calls: Calls,
     /// Bytes that have gone by each way.
-    moved: [u64; 3],
+    moved: [u64; Way::ALL.len()],
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
@@ -166,10 +184,12 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         Self {
             fd,
             forced: None,
+            copy_on_write: false,
             keep_capacity: false,
+            pool: None,
             waiter: Waiter::new(Wait::Adaptive, End::Write),
             calls: Calls::default(),
-            moved: [0; 3],
+            moved: [0; Way::ALL.len()],
             ways: None,
             block: Block::NONE,
         }
@@ -179,6 +199,33 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     #[must_use]
     pub fn with_way(mut self, way: Way) -> Self {
         self.forced = Some(way);
+        self
+    }
+
+    /// Allows the way [`Way::Cow`], which is the fastest one for new data in most places, and does something to the whole
+    /// process: see below. Not for libraries, unless their users are asked.
+    ///
+    /// Memory that was lent is written again after all private memory of the process was made copy-on-write: by a child that is
+    /// made by `clone(2)` and leaves at once, once for every 16 to 64 MiB. The kernel then copies what is written to while
+    /// anybody still holds it, so it is sound for every reader, as the other ways are.
+    ///
+    /// - Children come and go, 100 to 600 a second at full rate. Each counts for `RLIMIT_NPROC` and `pids.max` while it lives.
+    ///   They send no SIGCHLD, run nothing of the program, and are waited for; `waitpid(-1, …)` with `__WALL` in another thread
+    ///   could take one away, and the way is left then.
+    /// - A child takes 60 to 200 µs, in which the other threads of the process cannot map memory, and some 18 µs more for each
+    ///   MiB of small pages of private memory that the process has touched. Afterwards each of those costs a fault when it is
+    ///   written for the first time. In a process where this comes to more than a twentieth of the time the way is refused.
+    /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
+    #[must_use]
+    pub fn copy_on_write(mut self) -> Self {
+        self.copy_on_write = true;
+        self
+    }
+
+    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of one that grows from 16 to 64 MiB.
+    #[must_use]
+    pub fn with_pool(mut self, bytes: usize) -> Self {
+        self.pool = Some(bytes);
         self
     }
 
@@ -232,15 +279,23 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let Self {
             fd,
             forced,
+            copy_on_write,
             keep_capacity,
+            pool,
             ways,
             ..
         } = self;
-        ways.get_or_insert_with(|| Ways::of(fd.as_fd(), *forced, *keep_capacity))
+        ways.get_or_insert_with(|| {
+            let allowed = |way: Way| match *forced {
+                Some(forced) => way == forced,
+                None => way != Way::Cow || *copy_on_write,
+            };
+            Ways::of(fd.as_fd(), allowed, *keep_capacity, *pool)
+        })
     }
 
-    /// Memory to generate data into: `len` bytes, at most 1 MiB. With the way `fresh` it lies in the very pages that the
-    /// pipe will be given, so that nothing is copied. What it contains is unspecified.
+    /// Memory to generate data into: `len` bytes, at most 1 MiB. With the ways `fresh` and `cow` it lies in the very pages
+    /// that the pipe will be given, so that nothing is copied. What it contains is unspecified.
     ///
     /// An earlier block that was not committed is forgotten. A `write` before the commit goes before the block, and
     /// leaves it as it is.
@@ -250,19 +305,19 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let ways = self.decided();
         ways.ask_again();
         let keep = ways.choice.keeps();
-        if ways.current() == Way::Fresh
-            && let Some(fresh) = &mut ways.fresh
-            && let Err(e) = fresh.prepare(len, keep)
+        while let way = ways.current()
+            && let Some(lender) = ways.lender(way)
+            && let Err(e) = lender.prepare(len, keep)
         {
-            ways.refuse(Way::Fresh, &e, e.is_passing());
+            ways.refuse(way, &e, e.is_passing());
         }
         let way = ways.current();
         self.block.way = way;
         self.block.left = len;
         self.block.opened = Some(opened);
-        match self.ways.as_mut().and_then(|w| w.fresh.as_mut()) {
-            Some(fresh) if way == Way::Fresh => fresh.open(len),
-            _ => {
+        match self.ways.as_mut().and_then(|w| w.lender(way)) {
+            Some(lender) => lender.open(len),
+            None => {
                 self.block.in_heap = 0..len;
                 let heap = &mut self.block.heap;
                 heap.resize(heap.len().max(len), 0);
@@ -287,8 +342,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         while self.block.left > rest {
             let len = self.block.left - rest;
             self.block.left -= match self.block.way {
-                Way::Fresh => self.commit_lent(len)?,
-                Way::Fat | Way::Copy => self.commit_heap(len)?,
+                way if way.lends() => self.commit_lent(way, len)?,
+                _ => self.commit_heap(len)?,
             };
         }
         Ok(())
@@ -311,21 +366,21 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
     }
 
-    fn commit_lent(&mut self, len: usize) -> io::Result<usize> {
+    fn commit_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
         let sent = if len >= LARGE {
-            self.lend(len)
+            self.lend(way, len)
         } else {
             self.move_all(len, |this, moved, _| {
-                let fresh = fresh(&mut this.ways)?;
-                let n = sys::write(&this.fd, fresh.open(len - moved))?;
-                fresh.skip(n);
+                let lender = lender(&mut this.ways, way)?;
+                let n = sys::write(&this.fd, lender.open(len - moved))?;
+                lender.skip(n);
                 Ok(n)
             })
         };
         match sent {
             Ok(n) => {
                 let opened = self.block.opened.take();
-                let way = if len >= LARGE { Way::Fresh } else { Way::Copy };
+                let way = if len >= LARGE { way } else { Way::Copy };
                 self.record(way, n, opened);
                 Ok(n)
             }
@@ -333,7 +388,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             Err(e) if is_refusal(&e) => {
                 self.move_block_to_heap()?;
                 let may_pass = is_passing(&e);
-                self.decided().refuse(Way::Fresh, e, may_pass);
+                self.decided().refuse(way, e, may_pass);
                 self.commit_heap(len)
             }
             Err(e) => Err(e),
@@ -342,7 +397,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// Takes what is left of the block out of the pages that are lent next.
     fn move_block_to_heap(&mut self) -> io::Result<()> {
-        let bytes = fresh(&mut self.ways)?.open(self.block.left).to_vec();
+        let lender = lender(&mut self.ways, self.block.way)?;
+        let bytes = lender.open(self.block.left).to_vec();
         self.block.in_heap = 0..bytes.len();
         self.block.heap = bytes;
         self.block.way = Way::Copy;
@@ -420,19 +476,20 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     /// Lends the first `len` bytes of what was prepared.
-    fn lend(&mut self, len: usize) -> io::Result<usize> {
+    fn lend(&mut self, way: Way, len: usize) -> io::Result<usize> {
         self.move_all(len, |this, moved, flags| {
-            fresh(&mut this.ways)?.send(&this.fd, len - moved, flags)
+            lender(&mut this.ways, way)?.send(this.fd.as_fd(), len - moved, flags)
         })
     }
 
-    fn write_fresh(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write_lent(&mut self, way: Way, bytes: &[u8]) -> io::Result<usize> {
         let keep = self.decided().choice.keeps();
-        let fresh = fresh(&mut self.ways)?;
+        let lender = lender(&mut self.ways, way)?;
         // `Other`, so that no error of preparing looks like one of the pipe (mmap has `EAGAIN` for locked memory).
-        fresh.prepare(bytes.len(), keep).map_err(io::Error::other)?;
-        fresh.open(bytes.len()).copy_from_slice(bytes);
-        self.lend(bytes.len())
+        let prepared = lender.prepare(bytes.len(), keep);
+        prepared.map_err(io::Error::other)?;
+        lender.open(bytes.len()).copy_from_slice(bytes);
+        self.lend(way, bytes.len())
     }
 
     fn write_fat(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -503,7 +560,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
                 (self.decided().current(), &bytes[..room])
             };
             let written = match way {
-                Way::Fresh => self.write_fresh(bytes),
+                Way::Fresh | Way::Cow => self.write_lent(way, bytes),
                 Way::Fat => self.write_fat(bytes),
                 Way::Copy => self.move_all(bytes.len(), |this, moved, _| {
                     sys::write(&this.fd, &bytes[moved..])
@@ -532,7 +589,7 @@ impl<Fd: AsFd> Write for PipeWriter<Fd> {
             self.record(Way::Copy, written, None);
             return Ok(written);
         }
-        if self.block.way == Way::Fresh && self.block.left > 0 {
+        if self.block.way.lends() && self.block.left > 0 {
             self.move_block_to_heap()?; // its pages are needed now
         }
         self.write_all_ways(&bytes[..bytes.len().min(PIECE)], Some(Instant::now()))
@@ -574,8 +631,8 @@ pub(crate) fn is_refusal(e: &io::Error) -> bool {
     )
 }
 
-/// `fresh`, where it is in use.
-fn fresh(ways: &mut Option<Ways>) -> io::Result<&mut Fresh> {
-    let fresh = ways.as_mut().and_then(|w| w.fresh.as_mut());
-    fresh.ok_or_else(|| io::ErrorKind::Unsupported.into())
+/// The memory of a way that lends, where it is in use.
+fn lender(ways: &mut Option<Ways>, way: Way) -> io::Result<&mut dyn Lender> {
+    let lender = ways.as_mut().and_then(|w| w.lender(way));
+    lender.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }

@@ -35,11 +35,17 @@ use std::os::fd::AsFd;
 use fullbore::writer::{LARGE, PipeWriter, Way};
 
 /// Every safe way in; `None` chooses by itself.
-const WAYS: [Option<Way>; 4] = [None, Some(Way::Fresh), Some(Way::Fat), Some(Way::Copy)];
+const WAYS: [Option<Way>; 5] = [
+    None,
+    Some(Way::Cow),
+    Some(Way::Fresh),
+    Some(Way::Fat),
+    Some(Way::Copy),
+];
 
-/// A writer that takes this way.
+/// A writer that takes this way. Its pool is one huge page, which is written again as soon as can be.
 fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> PipeWriter<Fd> {
-    let writer = PipeWriter::new(fd);
+    let writer = PipeWriter::new(fd).with_pool(1);
     match way {
         Some(way) => writer.with_way(way),
         None => writer,

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,10 @@ use super::huge::{AfterFork, HugePage, HugePages};
 use super::turn::{self, LentAt};
 use crate::error::{Error, Result};
 use crate::size::Size;
-use crate::sys::SpliceFlags;
+use crate::sys::{self, SpliceFlags};
 
-/// Bytes of a pool at first, and at most.
-const AT_FIRST: usize = 16 << 20;
-const AT_MOST: usize = 64 << 20;
+/// Bytes of a pool, unless another size is asked for: at first, and at most.
+const BYTES: RangeInclusive<usize> = 16 << 20..=64 << 20;
 /// A turn may take this part of the time of a round. Where it takes more the pool grows.
 const TURN_OF_ROUND: u32 = 20;
 /// So many turns in a row that are too dear for the largest pool: another way is better.
@@ -35,23 +35,26 @@ pub(crate) struct Pool {
     pages: HugePages,
     /// When the last bytes of each page were lent; `None` where none were since it was new.
     lent: Vec<Option<LentAt>>,
-    /// Pages it may have now.
+    /// Pages it may have now, and ever.
     most: usize,
+    ever: usize,
     /// When the last turn was over.
     turned: Option<Instant>,
     too_dear: u32,
 }
 
 impl Pool {
-    /// The first page; others come as they are needed.
+    /// The first page; others come as they are needed, up to so many bytes where that is given.
     ///
     /// # Errors
     /// No huge pages, or only such as are too large to lend, or no memory, or no turns.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(bytes: Option<usize>) -> Result<Self> {
         turn::lent_now()?;
         let page = HugePage::new(AfterFork::Copied)?;
+        let (most, ever) = bytes.map_or((*BYTES.start(), *BYTES.end()), |b| (b, b));
         Ok(Self {
-            most: AT_FIRST / page.len(),
+            most: (most / page.len()).max(1),
+            ever: (ever / page.len()).max(1),
             pages: HugePages::new(vec![page]),
             lent: vec![None],
             turned: None,
@@ -142,8 +145,8 @@ impl Pool {
     }
 
     fn is_dear(&mut self, took: Duration, round: Duration, page: usize) -> Result<()> {
-        if self.most * page < AT_MOST {
-            self.most *= 2;
+        if self.most < self.ever {
+            self.most = self.ever.min(self.most * 2);
             return Ok(());
         }
         self.too_dear += 1;
@@ -163,4 +166,62 @@ impl Pool {
         );
         Err(error)
     }
+}
+
+/// What the kernel does when a page is written to that was made copy-on-write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnWrite {
+    /// Whoever holds the page keeps its bytes; a page that nobody holds is written in place.
+    CopiesWhatIsHeld,
+    /// Whoever holds the page sees the new bytes.
+    ChangesWhatIsHeld,
+    /// A page that nobody holds is copied all the same.
+    CopiesAlways,
+}
+
+/// Tries it: a page is lent to a private pipe and passed on to a second one, made copy-on-write, and written to.
+///
+/// # Errors
+/// No huge page, no pipe, no child, or vmsplice or splice refused.
+pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
+    const LEN: usize = 4096;
+    let refused = |e| {
+        Error::system(
+            "copy-on-write cannot be tried",
+            e,
+            "a sandbox may forbid it",
+        )
+    };
+    let mut pages = HugePages::new(vec![HugePage::new(AfterFork::Copied)?]);
+    let (first_out, first_in) = sys::pipe().map_err(refused)?;
+    let (held, keep) = sys::pipe().map_err(refused)?;
+    let mut got = [0; LEN];
+    for is_held in [true, false] {
+        pages.free_mut()[..LEN].fill(1);
+        let nonblocking = SpliceFlags::NONBLOCK;
+        pages.send(&first_in, LEN, nonblocking).map_err(refused)?;
+        if is_held {
+            sys::splice(&first_out, &keep, LEN, nonblocking).map_err(refused)?;
+        } else {
+            sys::read(&first_out, &mut got).map_err(refused)?;
+        }
+        turn::after(turn::lent_now()?)?;
+        let shown = pages.pages[0].touch();
+        if !is_held {
+            return Ok(match shown {
+                Shown::Huge => OnWrite::CopiesWhatIsHeld,
+                _ => OnWrite::CopiesAlways,
+            });
+        }
+        // SAFETY: this changes what the second pipe holds where the kernel does not copy. That is the point of the trial: the
+        // only reader is this function, which takes either.
+        unsafe { pages.go_on_to(0) };
+        pages.free_mut()[..LEN].fill(2);
+        let n = sys::read(&held, &mut got).map_err(refused)?;
+        if got[..n] != [1; LEN] {
+            return Ok(OnWrite::ChangesWhatIsHeld);
+        }
+        pages.pages[0].renew()?;
+    }
+    Ok(OnWrite::CopiesAlways)
 }

@@ -1,8 +1,9 @@
 //! `fresh`: copy once into a huge page, lend it to the pipe, abandon it later. No byte is written after it was lent.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
+use super::Lender;
 use crate::error::{Error, Result};
 use crate::pages::Lend;
 use crate::size::Size;
@@ -41,27 +42,6 @@ impl Fresh {
         })
     }
 
-    /// Makes `len` bytes ready to be [opened](Self::open), at most [`PIECE`]. With `keep` pages are abandoned late: faster
-    /// while reader and writer are near each other, slower while they are far.
-    ///
-    /// # Errors
-    /// No huge page is to be had, or the reader keeps too many ([`Self::is_held`]): another way must be taken. Nothing is lost.
-    pub fn prepare(&mut self, len: usize, keep: bool) -> Result<()> {
-        self.lend.align();
-        if self.held {
-            self.resume()?;
-        }
-        if self.lend.room() >= len.min(PIECE) {
-            return Ok(());
-        }
-        self.turns += 1;
-        if !(self.turns * self.lend.page()).is_multiple_of(LOOK_EVERY) {
-            return self.lend.turn(keep);
-        }
-        self.resume()?;
-        self.lend.turn_aside()
-    }
-
     /// Whether the reader keeps too many pages, as far as is known.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -87,23 +67,34 @@ impl Fresh {
         );
         Err(error.that_may_pass())
     }
+}
 
-    /// The next `len` bytes, to write into. They must have been prepared.
-    pub fn open(&mut self, len: usize) -> &mut [u8] {
+impl Lender for Fresh {
+    fn prepare(&mut self, len: usize, keep: bool) -> Result<()> {
+        self.lend.align();
+        if self.held {
+            self.resume()?;
+        }
+        if self.lend.room() >= len.min(PIECE) {
+            return Ok(());
+        }
+        self.turns += 1;
+        if !(self.turns * self.lend.page()).is_multiple_of(LOOK_EVERY) {
+            return self.lend.turn(keep);
+        }
+        self.resume()?;
+        self.lend.turn_aside()
+    }
+
+    fn open(&mut self, len: usize) -> &mut [u8] {
         &mut self.lend.free_mut()[..len]
     }
 
-    /// Leaves out the next `len` bytes, which have been sent some other way.
-    pub fn skip(&mut self, len: usize) {
+    fn skip(&mut self, len: usize) {
         self.lend.skip(len);
     }
 
-    /// Lends the first `len` bytes of the block to a pipe. Returns how many the pipe took; the others now are the first
-    /// bytes of the block.
-    ///
-    /// # Errors
-    /// What `vmsplice(2)` reports; then the pipe took nothing.
-    pub fn send(&mut self, fd: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
+    fn send(&mut self, fd: BorrowedFd<'_>, len: usize, flags: SpliceFlags) -> io::Result<usize> {
         self.lend.send(fd, len, flags)
     }
 }

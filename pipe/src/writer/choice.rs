@@ -45,7 +45,7 @@ struct Candidate {
 /// A way in each form in which it can be taken.
 fn candidates(way: Way, due: Duration) -> impl Iterator<Item = Candidate> {
     let keeping: &[bool] = match way {
-        Way::Copy | Way::Fat => &[false],
+        Way::Copy | Way::Cow | Way::Fat => &[false],
         Way::Fresh => &[true, false],
     };
     keeping
@@ -59,7 +59,7 @@ impl Choice {
         let candidates = |&way| {
             let due = match way {
                 Way::Copy => FIRST_COPY,
-                Way::Fat | Way::Fresh => Duration::ZERO,
+                Way::Cow | Way::Fat | Way::Fresh => Duration::ZERO,
             };
             candidates(way, due)
         };

@@ -12,7 +12,13 @@ use crate::testing::feed::{Feed, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
 use crate::testing::watch::{for_each_seed, shout};
 
-const WAYS: [Option<Way>; 4] = [None, Some(Way::Fresh), Some(Way::Fat), Some(Way::Copy)];
+const WAYS: [Option<Way>; 5] = [
+    None,
+    Some(Way::Cow),
+    Some(Way::Fresh),
+    Some(Way::Fat),
+    Some(Way::Copy),
+];
 
 /// What may go wrong with a call that moves bytes, or readies something to move them.
 const ERRORS: [Errno; 7] = [
@@ -93,10 +99,7 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
             feed.send(&mut writer, 1_500_000).unwrap();
             drop(faults);
             let path = writer.path();
-            let counted: u64 = [Way::Fresh, Way::Fat, Way::Copy]
-                .map(|w| writer.bytes_by(w))
-                .iter()
-                .sum();
+            let counted: u64 = Way::ALL.map(|w| writer.bytes_by(w)).iter().sum();
             drop(writer);
             let got = reader.join().unwrap();
             assert_eq!(got.len(), feed.sent, "{path}");

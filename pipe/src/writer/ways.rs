@@ -10,13 +10,18 @@ use super::Way;
 use super::choice::Choice;
 use super::later::Later;
 use crate::error::{Error, Result};
+use crate::write::Lender;
+use crate::write::cow::Cow;
 use crate::write::fat::Fat;
 use crate::write::fresh::Fresh;
 use crate::{capacity, probe, sys};
 
 #[derive(Debug)]
 pub(super) struct Ways {
-    pub(super) fresh: Option<Fresh>,
+    /// Bytes of the pool of `cow`, where they are given.
+    pool: Option<usize>,
+    cow: Option<Cow>,
+    fresh: Option<Fresh>,
     pub(super) fat: Option<Fat>,
     pub(super) choice: Choice,
     pub(super) fallbacks: Vec<(Way, String)>,
@@ -26,8 +31,15 @@ pub(super) struct Ways {
 
 impl Ways {
     /// Finds out what can be done with this descriptor.
-    pub(super) fn of(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Self {
+    pub(super) fn of(
+        fd: BorrowedFd<'_>,
+        allowed: impl Fn(Way) -> bool,
+        keep_capacity: bool,
+        pool: Option<usize>,
+    ) -> Self {
         let mut ways = Self {
+            pool,
+            cow: None,
             fresh: None,
             fat: None,
             choice: Choice::new(&[]),
@@ -35,8 +47,8 @@ impl Ways {
             later: Later::default(),
             capacity: None,
         };
-        let wanted = |way: &Way| forced.is_none_or(|forced| forced == *way);
-        let better: Vec<Way> = [Way::Fresh, Way::Fat].into_iter().filter(wanted).collect();
+        let better = [Way::Cow, Way::Fresh, Way::Fat];
+        let better: Vec<Way> = better.into_iter().filter(|&w| allowed(w)).collect();
         let refused = only_write(fd);
         if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
             let _ = capacity::largest(fd); // what was granted is read back below
@@ -55,7 +67,7 @@ impl Ways {
                 Err(e) => ways.refuse(way, &e, e.is_passing()),
             }
         }
-        ready.extend(Some(Way::Copy).filter(wanted));
+        ready.extend(Some(Way::Copy).filter(|&w| allowed(w)));
         ways.choice = Choice::new(&ready);
         ways
     }
@@ -65,12 +77,22 @@ impl Ways {
         self.choice.current()
     }
 
+    /// The memory of a way that lends, where it is in use.
+    pub(super) fn lender(&mut self, way: Way) -> Option<&mut dyn Lender> {
+        match way {
+            Way::Cow => self.cow.as_mut().map(|c| c as _),
+            Way::Fresh => self.fresh.as_mut().map(|f| f as _),
+            Way::Fat | Way::Copy => None,
+        }
+    }
+
     /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it.
     pub(super) fn refuse(&mut self, way: Way, reason: impl fmt::Display, may_pass: bool) {
         match way {
             // One that waits until the reader lets go of its pages is still needed, to look whether it has.
             Way::Fresh if self.fresh.as_ref().is_some_and(Fresh::is_held) => {}
             Way::Fresh => self.fresh = None,
+            Way::Cow => self.cow = None,
             Way::Fat => self.fat = None,
             Way::Copy => {}
         }
@@ -109,6 +131,11 @@ impl Ways {
                     Ok(())
                 }
             },
+            Way::Cow => {
+                possible(probe::cow_refusal())?;
+                self.cow = Some(Cow::new(self.pool)?);
+                Ok(())
+            }
             Way::Fat => {
                 possible(probe::fat_refusal())?;
                 self.fat = Some(Fat::new()?);

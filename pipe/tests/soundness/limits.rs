@@ -103,7 +103,7 @@ fn memory_locked_half_way_is_never_written_again_while_it_is_held() {
         MlockAllFlags::CURRENT,
         MlockAllFlags::CURRENT | MlockAllFlags::FUTURE,
     ] {
-        for way in [Way::Fresh, Way::Fat, Way::Copy] {
+        for way in Way::ALL {
             change_half_way(way, 12 << 20, || {
                 lock(test, flags);
             });
