@@ -25,6 +25,10 @@ pub enum WriteWith {
     Fresh,
     /// The library's `fat`: new data copied into a socket and spliced from there.
     Fat,
+    /// The library's `cow`: new data copied into huge pages that are lent, and written again once they are copy-on-write.
+    Cow,
+    /// The library's own choice among its ways for new data, `cow` included.
+    Auto,
     /// The library's `Constant`: tee from a master pipe of fat slots.
     Tee,
     /// No pipe: a ring in shared memory. For the ladder only.
@@ -49,11 +53,13 @@ pub enum ReadWith {
 
 impl WriteWith {
     /// Every way through a pipe, with its name.
-    pub const ALL: [(Self, &str); 5] = [
+    pub const ALL: [(Self, &str); 7] = [
         (Self::Write, "write"),
         (Self::Vmsplice, "vmsplice"),
         (Self::Fresh, "fresh"),
         (Self::Fat, "fat"),
+        (Self::Cow, "cow"),
+        (Self::Auto, "auto"),
         (Self::Tee, "tee"),
     ];
 }

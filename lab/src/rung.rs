@@ -88,7 +88,7 @@ pub fn ladder() -> Vec<Rung> {
     use PageKind::{Huge, Small};
     use ReadWith::{Read, Relay, Splice};
     use Wait::{Adaptive, Block, Spin};
-    use WriteWith::{Fat, Fresh, Tee, Vmsplice, Write};
+    use WriteWith::{Auto, Cow as CopyOnWrite, Fat, Fresh, Tee, Vmsplice, Write};
     vec![
         Rung {
             id: "write-read".into(),
@@ -225,6 +225,22 @@ pub fn ladder() -> Vec<Rung> {
             pairs: 1,
         },
         Rung {
+            id: "cow-read".into(),
+            explanation: "new data copied into huge pages that are lent and then made copy-on-write: the same pages again and again, and sound for every reader",
+            config: new_data(CopyOnWrite, Spin),
+            place: Place::TwoCpus,
+            sound: true,
+            pairs: 1,
+        },
+        Rung {
+            id: "auto-read".into(),
+            explanation: "the library's own choice among its ways for new data, which it finds by trying; it spins while that pays, then sleeps",
+            config: new_data(Auto, Adaptive),
+            place: Place::TwoCpus,
+            sound: true,
+            pairs: 1,
+        },
+        Rung {
             id: "fat-constant-read".into(),
             explanation: "constant data by tee from a master pipe of fat slots: nothing is copied in, so the reader's copy is the limit",
             config: new_data(Tee, Spin),
@@ -253,9 +269,33 @@ pub fn ladder() -> Vec<Rung> {
             pairs: 1,
         },
         Rung {
+            id: "fat-read-one-core".into(),
+            explanation: "fat-read with both sides on one CPU, blocking",
+            config: new_data(Fat, Block),
+            place: Place::OneCpu,
+            sound: true,
+            pairs: 1,
+        },
+        Rung {
             id: "fresh-read-one-core".into(),
             explanation: "fresh-read with both sides on one CPU, blocking: half the CPU time, and steady when CPUs are far apart",
             config: new_data(Fresh, Block),
+            place: Place::OneCpu,
+            sound: true,
+            pairs: 1,
+        },
+        Rung {
+            id: "cow-read-one-core".into(),
+            explanation: "cow-read with both sides on one CPU, blocking",
+            config: new_data(CopyOnWrite, Block),
+            place: Place::OneCpu,
+            sound: true,
+            pairs: 1,
+        },
+        Rung {
+            id: "auto-read-one-core".into(),
+            explanation: "auto-read with both sides on one CPU",
+            config: new_data(Auto, Adaptive),
             place: Place::OneCpu,
             sound: true,
             pairs: 1,

@@ -25,7 +25,7 @@ pub struct Counters {
     pub would_block: u64,
     /// Bytes that the library's writer has moved, by fresh, fat and write.
     #[serde(default)]
-    pub by_way: [u64; 3],
+    pub by_way: [u64; fullbore::writer::Way::ALL.len()],
 }
 
 /// Decides when a side ends, and sees its counters on the way.

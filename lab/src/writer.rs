@@ -33,15 +33,12 @@ enum Way<'a> {
     Write(Descriptor<'a>, Pages),
     Vmsplice(Recycle, SpliceFlags),
     /// New data, copied from a source that stays in cache into the pages that are lent.
-    Fresh(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
+    InPlace(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
     /// New data, copied from a source that stays in cache into a socket.
     Fat(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
     Tee(Constant),
     SharedMemory(&'a SharedMemory, Pages),
 }
-
-/// In the order of [`Counters::by_way`].
-const LIBRARY_WAYS: [LibraryWay; 3] = [LibraryWay::Fresh, LibraryWay::Fat, LibraryWay::Copy];
 
 impl<'a> Writer<'a> {
     /// Sets the pipe up and makes the memory ready. Only a rung without a pipe needs `shared`.
@@ -73,12 +70,19 @@ impl<'a> Writer<'a> {
             WriteWith::Vmsplice => {
                 Way::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
             }
-            WriteWith::Fresh => Way::Fresh(
-                library(config, fd, LibraryWay::Fresh)?,
+            WriteWith::Fresh => Way::InPlace(
+                library(config, fd, Some(LibraryWay::Fresh))?,
                 map_buffer(config, &mut note)?,
             ),
+            WriteWith::Cow => Way::InPlace(
+                library(config, fd, Some(LibraryWay::Cow))?,
+                map_buffer(config, &mut note)?,
+            ),
+            WriteWith::Auto => {
+                Way::InPlace(library(config, fd, None)?, map_buffer(config, &mut note)?)
+            }
             WriteWith::Fat => Way::Fat(
-                library(config, fd, LibraryWay::Fat)?,
+                library(config, fd, Some(LibraryWay::Fat))?,
                 map_buffer(config, &mut note)?,
             ),
             WriteWith::Tee => {
@@ -110,13 +114,13 @@ impl<'a> Writer<'a> {
                 format!("vmsplice, halves of one buffer, {pages} pages")
             }
             Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
-            Way::Fresh(..) | Way::Fat(..) => self.config.write_with.to_string(),
+            Way::InPlace(..) | Way::Fat(..) => self.config.write_with.to_string(),
             Way::Tee(constant) => constant.path(),
             Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
         let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
-        if let Way::Fresh(writer, _) | Way::Fat(writer, _) = &mut self.way
+        if let Way::InPlace(writer, _) | Way::Fat(writer, _) = &mut self.way
             && let Some((_, why)) = writer.path().fallbacks.pop()
         {
             path.note = Some(why);
@@ -128,8 +132,10 @@ impl<'a> Writer<'a> {
     pub fn path_between(&mut self, start: &Counters, end: &Counters) -> Path {
         let mut path = self.path();
         if self.way.library().is_some() {
-            let moved = std::array::from_fn::<_, 3, _>(|i| end.by_way[i] - start.by_way[i]);
-            let by_name = LIBRARY_WAYS
+            let moved = std::array::from_fn::<_, { LibraryWay::ALL.len() }, _>(|i| {
+                end.by_way[i] - start.by_way[i]
+            });
+            let by_name = LibraryWay::ALL
                 .map(|way| way.to_string())
                 .into_iter()
                 .zip(moved);
@@ -191,7 +197,7 @@ impl<'a> Writer<'a> {
                         let calls = writer.calls();
                         counters.calls = calls.made;
                         counters.would_block = calls.would_block;
-                        counters.by_way = LIBRARY_WAYS.map(|way| writer.bytes_by(way));
+                        counters.by_way = LibraryWay::ALL.map(|way| writer.bytes_by(way));
                     }
                     None => counters.calls += 1,
                 }
@@ -225,7 +231,7 @@ impl Way<'_> {
         match self {
             Self::Write(_, buffer) | Self::Fat(_, buffer) => buffer.len(),
             Self::Vmsplice(buffers, _) => buffers.current_len(),
-            Self::Fresh(..) => PIECE,
+            Self::InPlace(..) => PIECE,
             Self::Tee(_) => usize::MAX,
             Self::SharedMemory(..) => BLOCK,
         }
@@ -251,7 +257,7 @@ impl Way<'_> {
                     fill(&mut buffers.current_mut()[..len]);
                 }
             }
-            Self::Fresh(writer, source) => {
+            Self::InPlace(writer, source) => {
                 let block = writer.block(len);
                 if !fill(block) {
                     for piece in block.chunks_mut(source.len()) {
@@ -269,7 +275,7 @@ impl Way<'_> {
         match self {
             Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
-            Self::Fresh(writer, _) => {
+            Self::InPlace(writer, _) => {
                 let before = writer.uncommitted();
                 let result = writer.commit(part.len());
                 match before - writer.uncommitted() {
@@ -289,7 +295,7 @@ impl Way<'_> {
     /// The library's writer, which counts for itself.
     fn library(&self) -> Option<&PipeWriter<BorrowedFd<'_>>> {
         match self {
-            Self::Fresh(writer, _) | Self::Fat(writer, _) => Some(writer),
+            Self::InPlace(writer, _) | Self::Fat(writer, _) => Some(writer),
             _ => None,
         }
     }
@@ -323,15 +329,18 @@ fn wait_until_left(buffers: &Recycle, fd: BorrowedFd<'_>, sent_since: u64) -> io
 fn library<'a>(
     config: &Config,
     fd: BorrowedFd<'a>,
-    way: LibraryWay,
+    way: Option<LibraryWay>,
 ) -> Result<Box<PipeWriter<BorrowedFd<'a>>>> {
-    let writer = PipeWriter::new(fd)
-        .with_way(way)
+    let mut writer = PipeWriter::new(fd)
+        .copy_on_write()
         .with_wait(config.wait)
         .keep_capacity();
+    if let Some(way) = way {
+        writer = writer.with_way(way);
+    }
     let mut writer = Box::new(writer);
     let path = writer.path();
-    if path.way != way {
+    if way.is_some_and(|way| path.way != way) {
         let reason = path.fallbacks.into_iter().next().map(|(_, reason)| reason);
         return Err(Error::new(
             format!("{} refused", config.write_with),

@@ -11,6 +11,7 @@ use super::huge::{AfterFork, HugePage, HugePages};
 use super::turn::{self, LentAt};
 use crate::error::{Error, Result};
 use crate::size::Size;
+use crate::sys::fault::{LeaveOut, leaves_out};
 use crate::sys::{self, SpliceFlags};
 
 /// Bytes of a pool, unless another size is asked for: at first, and at most.
@@ -113,8 +114,11 @@ impl Pool {
         } else {
             next %= count;
             if let Some(lent) = self.lent[next] {
-                self.turn(lent)?;
-                let ours = self.pages.pages[next].touch() == Shown::Huge;
+                if !leaves_out(LeaveOut::Turn) {
+                    self.turn(lent)?;
+                }
+                let ours = leaves_out(LeaveOut::Look)
+                    || self.pages.pages[next].touch() == Shown::Huge;
                 if !ours {
                     self.pages.pages[next].renew()?;
                 }

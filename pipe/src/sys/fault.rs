@@ -23,6 +23,22 @@ pub(crate) enum Call {
     Wait,
 }
 
+/// What a test lets the pool of `cow` leave out, to show what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LeaveOut {
+    /// The turn, which makes pages copy-on-write: what makes it sound.
+    Turn,
+    /// The look whether a page is ours alone: what makes it fast.
+    Look,
+}
+
+/// Whether a test leaves this out.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn leaves_out(_what: LeaveOut) -> bool {
+    false
+}
+
 /// How many of `len` bytes the call may move, or how it fails before it has moved any.
 #[cfg(not(test))]
 #[inline(always)]
@@ -31,22 +47,32 @@ pub(crate) const fn allow(_call: Call, len: usize) -> Result<usize, Errno> {
 }
 
 #[cfg(test)]
-pub(crate) use injected::{allow, inject};
+pub(crate) use injected::{allow, inject, leave_out, leaves_out};
 
 #[cfg(test)]
 mod injected {
     use std::cell::RefCell;
 
-    use super::{Call, Errno};
+    use super::{Call, Errno, LeaveOut};
 
     type Plan = Box<dyn FnMut(Call, usize) -> Result<usize, Errno>>;
 
     thread_local! {
         static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
+        static LEFT_OUT: RefCell<&'static [LeaveOut]> = const { RefCell::new(&[]) };
     }
 
     pub(crate) fn allow(call: Call, len: usize) -> Result<usize, Errno> {
         PLAN.with_borrow_mut(|plan| plan.as_mut().map_or(Ok(len), |plan| plan(call, len)))
+    }
+
+    pub(crate) fn leaves_out(what: LeaveOut) -> bool {
+        LEFT_OUT.with_borrow(|left_out| left_out.contains(&what))
+    }
+
+    /// Leaves these out, on this thread, until a test ends or says otherwise.
+    pub(crate) fn leave_out(what: &'static [LeaveOut]) {
+        LEFT_OUT.set(what);
     }
 
     /// Takes the plan away when the test ends, also by a panic.

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::probe;
-use crate::sys::fault::{Call, inject};
+use crate::sys::fault::{Call, LeaveOut, inject, leave_out};
 use crate::testing::feed::{Feed, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
 use crate::testing::watch::{for_each_seed, shout};
@@ -57,7 +57,11 @@ fn at_random(mut rng: Rng) -> impl FnMut(Call, usize) -> Result<usize, Errno> {
 
 /// Facts about the kernel are found out once per process, and must not be found out while faults are injected.
 fn probe_first() {
-    let _ = (probe::fresh_refusal(), probe::fat_refusal());
+    let _ = (
+        probe::cow_refusal(),
+        probe::fresh_refusal(),
+        probe::fat_refusal(),
+    );
 }
 
 /// Reads everything, in pieces of up to `piece` bytes.
@@ -252,17 +256,23 @@ fn hold(pipe: &OwnedFd) -> OwnedFd {
 /// Longer than it takes to go round all pages of the writer, whether these can be abandoned or not.
 #[test]
 fn what_is_held_for_long_does_not_change() {
-    for way in [Way::Fresh, Way::Fat] {
+    for way in [Way::Cow, Way::Fresh, Way::Fat] {
         what_is_held_for_long_arrives(way, &[]);
     }
     what_is_held_for_long_arrives(Way::Fresh, &[Call::MadviseDontneed]);
 }
 
 fn what_is_held_for_long_arrives(way: Way, refused: &'static [Call]) {
+    assert_eq!(what_is_held_for_long(way, refused), Ok(()));
+}
+
+/// Sends 20 MiB that a reader passes on and keeps; the error says what it has in the end.
+fn what_is_held_for_long(way: Way, refused: &'static [Call]) -> Result<(), String> {
     probe_first();
     let (read_end, write_end) = sys::pipe().unwrap();
     set_nonblocking(&write_end);
-    let mut writer = PipeWriter::new(write_end).with_way(way);
+    let writer = PipeWriter::new(write_end);
+    let mut writer = writer.with_way(way).with_pool(4 << 20);
     let before = writer.path();
     let faults = inject(refuse(refused, 0, Errno::INVAL));
     let sequence = Sequence::new(2);
@@ -278,7 +288,60 @@ fn what_is_held_for_long_arrives(way: Way, refused: &'static [Call]) {
         .flat_map(|held| reader(held, 1 << 20).join().unwrap())
         .collect();
     assert_eq!(got.len(), sent);
-    sequence.check(0, &got);
+    sequence.compare(0, &got)
+}
+
+/// The turn makes `cow` sound, and the look at who holds a page makes it fast: without the look nothing changes, without the
+/// turn this suite sees it.
+#[test]
+fn pool_without_its_turn_changes_what_is_held_and_without_its_look_does_not() {
+    probe_first();
+    let ready = PipeWriter::new(sys::pipe().unwrap().1).with_way(Way::Cow).path();
+    if ready.way != Way::Cow {
+        return shout(&format!("SKIPPED pool without its turn: {ready}"));
+    }
+    let arrives = |left_out| {
+        leave_out(left_out);
+        let result = what_is_held_for_long(Way::Cow, &[]);
+        leave_out(&[]);
+        result
+    };
+    assert_eq!(arrives(&[]), Ok(()));
+    assert_eq!(arrives(&[LeaveOut::Look]), Ok(()));
+    assert!(arrives(&[LeaveOut::Turn, LeaveOut::Look]).is_err());
+}
+
+#[test]
+fn child_that_is_refused_half_way_leaves_another_way() {
+    probe_first();
+    for errno in [Errno::AGAIN, Errno::NOMEM, Errno::PERM, Errno::NOSYS] {
+        for call in [Call::Clone, Call::Wait] {
+            let (read_end, write_end) = sys::pipe().unwrap();
+            let reader = reader(read_end, 1 << 20);
+            let mut writer = PipeWriter::new(write_end).with_way(Way::Cow).with_pool(1);
+            if writer.path().way != Way::Cow {
+                return shout(&format!("SKIPPED child that is refused: {}", writer.path()));
+            }
+            let faults = inject(refuse(
+                if call == Call::Clone { &[Call::Clone] } else { &[Call::Wait] },
+                2,
+                errno,
+            ));
+            let (sequence, mut sent) = (Sequence::new(5), 0);
+            while sent < 20 << 20 {
+                sent += writer.write(sequence.at(sent, 1 << 20)).unwrap();
+            }
+            drop(faults);
+            let path = writer.path();
+            assert_eq!(path.way, Way::Copy, "{path}");
+            assert!(path.to_string().contains("not cow: "), "{path}");
+            assert!(writer.bytes_by(Way::Cow) > 0 && writer.bytes_by(Way::Copy) > 0);
+            drop(writer);
+            let got = reader.join().unwrap();
+            assert_eq!(got.len(), sent);
+            sequence.check(0, &got);
+        }
+    }
 }
 
 #[test]
