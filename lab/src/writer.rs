@@ -365,15 +365,12 @@ fn set_capacity(config: &Config, fd: BorrowedFd<'_>) -> Result<Option<String>> {
     let Some(want) = config.capacity() else {
         return Ok(None);
     };
-    let size = fullbore::size::Size(want);
+    let size = Size(want);
     let granted = capacity::set(fd, usize::try_from(want).unwrap_or(usize::MAX))?;
     if granted as u64 != want {
         return Err(Error::new(
             format!("capacity {size} refused"),
-            format!(
-                "the kernel rounds it to {}",
-                fullbore::size::Size(granted as u64)
-            ),
+            format!("the kernel rounds it to {}", Size(granted as u64)),
             "ask for a power of two of pages",
         ));
     }
