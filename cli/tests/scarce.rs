@@ -205,9 +205,17 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         "{rung}"
     );
     assert!(run.out.contains("ermitted"), "the reason: {rung}");
-    let (run, _) = support::collect(support::fullbore("write --with fat --bytes 100 --verbose"));
+    let quiet = |line| support::collect(support::fullbore(line)).0;
+    let run = quiet("write --with fat --bytes 100 --verbose");
     assert!(
         run.err.contains("100B by write") && !run.err.contains("warning"),
         "{run}"
     );
+    let run = quiet("write --with fat --bytes 1M --buf-size 4K --verbose");
+    assert!(
+        run.err
+            .contains("write, as the buffer of fat is below 16KiB"),
+        "{run}"
+    );
+    assert!(!run.err.contains("warning"), "{run}");
 }

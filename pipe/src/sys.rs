@@ -120,6 +120,29 @@ pub fn poll_any<'fd>(
     })
 }
 
+/// Waits until `from` has bytes or has come to its end, or until nobody reads one of `outputs` any more, which are pipes or
+/// sockets. Returns of which; of none where `from` is ready.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub(crate) fn wait_for_input<'fd>(
+    from: BorrowedFd<'fd>,
+    outputs: impl IntoIterator<Item = BorrowedFd<'fd>>,
+) -> io::Result<Vec<bool>> {
+    let mut fds = vec![PollFd::from_borrowed_fd(from, PollFlags::IN)];
+    let quiet = |fd| PollFd::from_borrowed_fd(fd, PollFlags::empty());
+    fds.extend(outputs.into_iter().map(quiet));
+    retry(|| {
+        allow(Call::Poll, 0)?;
+        rustix::event::poll(&mut fds, None).map(drop)
+    })?;
+    let ready = !fds[0].revents().is_empty();
+    Ok(fds[1..]
+        .iter()
+        .map(|fd| !ready && !fd.revents().is_empty())
+        .collect())
+}
+
 /// Waits until `from` has bytes or has come to its end, or until `to` takes some. Returns whether `from` is at its end: it is
 /// empty, and nobody holds its write end any more.
 ///
