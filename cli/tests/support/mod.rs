@@ -162,10 +162,15 @@ impl Running {
     /// Whether it has ended. Panics when it has been running for too long.
     #[track_caller]
     pub fn done(&mut self) -> bool {
+        self.done_within(PATIENCE)
+    }
+
+    #[track_caller]
+    fn done_within(&mut self, patience: Duration) -> bool {
         let done = self.child.try_wait().expect("its status").is_some();
         assert!(
-            done || self.started.elapsed() < PATIENCE,
-            "still running after {PATIENCE:?}: {}",
+            done || self.started.elapsed() < patience,
+            "still running after {patience:?}: {}",
             self.what
         );
         done
@@ -173,8 +178,14 @@ impl Running {
 
     /// Waits for its end and collects what it said.
     #[track_caller]
-    pub fn finish(mut self) -> Run {
-        while !self.done() {
+    pub fn finish(self) -> Run {
+        self.finish_within(PATIENCE)
+    }
+
+    /// The same for a run that may take so long.
+    #[track_caller]
+    pub fn finish_within(mut self, patience: Duration) -> Run {
+        while !self.done_within(patience) {
             thread::sleep(Duration::from_millis(1));
         }
         let out = self.out.take();
