@@ -56,6 +56,20 @@ pub fn usage() -> Usage {
     }
 }
 
+/// The registers EAX to EDX after the instruction CPUID; `None` where processors have none.
+#[cfg(target_arch = "x86_64")]
+#[allow(unused_unsafe, reason = "later versions of Rust call it safe")]
+pub(crate) fn cpuid(leaf: u32) -> Option<[u32; 4]> {
+    // SAFETY: every x86-64 processor has this instruction, and it changes nothing but these registers.
+    let r = unsafe { core::arch::x86_64::__cpuid(leaf) };
+    Some([r.eax, r.ebx, r.ecx, r.edx])
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn cpuid(_: u32) -> Option<[u32; 4]> {
+    None
+}
+
 /// The system's message, without Rust's `(os error N)`.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
