@@ -114,7 +114,10 @@ impl<'a> Reader<'a> {
                         self.config.read_with, counters.bytes
                     ),
                     e,
-                    "",
+                    match self.config.read_with {
+                        ReadWith::Read => "give it another standard input",
+                        _ => "use --read-with read, which any sandbox and any input allows",
+                    },
                 )
             })?;
             if taken == Some(0) {

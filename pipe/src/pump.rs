@@ -428,8 +428,8 @@ impl<'fd> Pump<'fd> {
 /// Makes those that are pipes larger; what is refused is not needed. Returns what both are.
 fn grown(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> (FileType, FileType) {
     let kind = |fd| {
-        let kind = rustix::fs::fstat(fd)
-            .map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode));
+        let kind =
+            rustix::fs::fstat(fd).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode));
         if kind == FileType::Fifo {
             let _ = capacity::largest(fd);
         }
@@ -459,9 +459,7 @@ pub(crate) fn is_refusal(e: &io::Error) -> bool {
         Errno::TIMEDOUT,
     ];
     match e.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(errno) => {
-            ![Errno::AGAIN, Errno::PIPE].contains(&errno) && !told_once.contains(&errno)
-        }
+        Some(errno) => ![Errno::AGAIN, Errno::PIPE].contains(&errno) && !told_once.contains(&errno),
         None => e.kind() == io::ErrorKind::Other,
     }
 }

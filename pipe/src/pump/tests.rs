@@ -333,7 +333,10 @@ fn packets_of_a_socket_are_taken_whole() {
     while pump.step_within(usize::MAX, 7000).unwrap() > 0 {
         steps += 1;
     }
-    assert_eq!(steps, 16, "at most 7000 bytes each, and never of two packets");
+    assert_eq!(
+        steps, 16,
+        "at most 7000 bytes each, and never of two packets"
+    );
     assert_eq!(pump.fallback().unwrap().1, PACKETS);
     drop(pump);
     assert!(contents(to) == sent);
