@@ -346,7 +346,8 @@ mod tests {
             ("unknown", many("{\"a\":[null]}", 50_000)),
             ("warnings", many("\"\"", 100_001)),
             ("machine", many("[[]]", 50_000)),
-            ("rungs", many("0", 10_001)),
+            ("rungs", many("0", 1001)),
+            ("cells", many("0", 10_001)),
             ("cells", format!("[{}]", many("1", 2_500_000))),
             ("label", format!("\"{}\"", "x".repeat((1 << 20) + 1))),
         ] {

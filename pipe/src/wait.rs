@@ -170,7 +170,7 @@ impl Waiter {
     ///
     /// # Errors
     /// What the call reports, or `poll(2)`; and that the call would block although `fd` is ready, if that goes on: then it is
-    /// refused. A strategy that never sleeps repeats it for ever.
+    /// refused. Only [`Wait::Block`] and [`Wait::Poll`] look for that.
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -193,10 +193,13 @@ impl Waiter {
         }
     }
 
-    /// Whether a call returns `WouldBlock` again and again while `fd` is ready: somebody else may be quicker, but not as often
-    /// as that.
-    fn is_refused(&self, fd: impl AsFd, in_vain: &mut u32) -> io::Result<bool> {
-        if matches!(self.wait, Wait::Spin | Wait::PollSpin) {
+    /// Whether a call is refused that has returned `WouldBlock` once more: it did so again and again while `fd` was ready. That
+    /// somebody else is quicker is possible, but not as often as that. `in_vain` is 0 after a call that did something else.
+    ///
+    /// # Errors
+    /// What `poll(2)` reports.
+    pub fn is_refused(&self, fd: impl AsFd, in_vain: &mut u32) -> io::Result<bool> {
+        if self.wait.is_nonblocking() {
             return Ok(false);
         }
         // The first time tells nothing yet, and is all that there is in most cases.
@@ -368,7 +371,7 @@ mod tests {
     fn call_that_would_block_on_what_is_ready_is_refused_in_the_end() {
         let (r, w) = sys::pipe().unwrap();
         sys::write(&w, b"x").unwrap();
-        for wait in [Wait::Block, Wait::Poll, Wait::Adaptive] {
+        for wait in [Wait::Block, Wait::Poll] {
             let mut waiter = Waiter::new(wait, End::Read);
             let never = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let refused = waiter.until_ready(&r, never).unwrap_err();

@@ -13,13 +13,16 @@ const LARGEST: f64 = 1e15;
 const VALUES: usize = 2_500_000;
 /// Values beside results: the machine has some for each CPU.
 const VALUES_BESIDE: usize = 100_000;
-/// Results in a list of them: rungs, cells or columns.
-const RESULTS: usize = 10_000;
 /// Bytes of a text.
 const TEXT: usize = 1 << 20;
 
-/// The members that hold results, of every kind of run.
-const RESULT_LISTS: [&str; 4] = ["rungs", "cells", "columns", "latencies"];
+/// The members that hold results, of every kind of run, and how many of them at most: pages and tables are made of each.
+const RESULTS: [(&str, usize); 4] = [
+    ("rungs", 1000),
+    ("cells", 10_000),
+    ("columns", 1000),
+    ("latencies", 1000),
+];
 
 /// What was found.
 #[derive(Default)]
@@ -35,8 +38,8 @@ pub(super) struct Survey {
     values: usize,
     /// Those beside results.
     beside: usize,
-    /// Whether the walk is in a list of results.
-    in_results: bool,
+    /// How many results there may be in the list of them that the walk is in, if it is.
+    results: Option<usize>,
 }
 
 /// Looks through a whole text. An error of the second is also that it is too large.
@@ -82,7 +85,7 @@ impl Walk<'_> {
     fn count<E: Error>(&mut self) -> Result<(), E> {
         let survey = &mut self.survey;
         survey.values += 1;
-        survey.beside += usize::from(!survey.in_results);
+        survey.beside += usize::from(survey.results.is_none());
         let fits = survey.values <= VALUES && survey.beside <= VALUES_BESIDE;
         self.require(fits)
     }
@@ -164,7 +167,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
             }
             self.survey.path.truncate(end);
             n += 1;
-            self.require(!(self.depth == 1 && self.survey.in_results && n > RESULTS))?;
+            let most = self.survey.results.filter(|_| self.depth == 1);
+            self.require(most.is_none_or(|most| n <= most))?;
         }
         self.survey.path.truncate(end);
         self.count()
@@ -175,7 +179,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(name) = members.next_key::<String>()? {
             self.require(name.len() <= TEXT)?;
             if self.depth == 0 {
-                self.survey.in_results = RESULT_LISTS.contains(&name.as_str());
+                let list = RESULTS.iter().find(|(list, _)| *list == name);
+                self.survey.results = list.map(|(_, most)| *most);
             }
             let dot = if end == 0 { "" } else { "." };
             let _ = write!(self.survey.path, "{dot}{name}");
