@@ -97,7 +97,7 @@ pub fn read(path: &Path, name: &str) -> Result<Saved> {
             "name a run.json that fullbore saved",
         ));
     }
-    load_named(name, bytes)
+    load_named(name, &bytes)
 }
 
 /// Every run in a folder and in those inside it, by path. What cannot be read is told and left out: one host of many

@@ -13,13 +13,14 @@ const LARGEST: f64 = 1e15;
 const VALUES: usize = 2_500_000;
 /// Values beside results: the machine has some for each CPU.
 const VALUES_BESIDE: usize = 100_000;
-/// Bytes of a text.
+/// Texts among the values; and bytes of each.
+const TEXTS: usize = 600_000;
 const TEXT: usize = 1 << 20;
 
 /// The members that hold results, of every kind of run, and how many of them at most: pages and tables are made of each.
 const RESULTS: [(&str, usize); 4] = [
     ("rungs", 1000),
-    ("cells", 10_000),
+    ("cells", 2500),
     ("columns", 1000),
     ("latencies", 1000),
 ];
@@ -36,6 +37,7 @@ pub(super) struct Survey {
     /// Where the walk is: `rungs[2].id`.
     path: String,
     values: usize,
+    texts: usize,
     /// Those beside results.
     beside: usize,
     /// How many results there may be in the list of them that the walk is in, if it is.
@@ -150,7 +152,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
-        self.require(text.len() <= TEXT)?;
+        self.survey.texts += 1;
+        let fits = self.survey.texts <= TEXTS && text.len() <= TEXT;
+        self.require(fits)?;
         if self.depth == 1 && self.survey.path == "schema" {
             self.survey.schema = Some(text.to_owned());
         }
