@@ -333,8 +333,8 @@ fn a_refused_system_call_gets_a_clear_answer() {
     if let Some(why) = seccomp::refusal() {
         return skip(why);
     }
-    const PREAD_OFFSET: u32 = 3;
-    const MMAP_FLAGS: u32 = 3;
+    const PREAD_OFFSET: u8 = 3;
+    const MMAP_FLAGS: u8 = 3;
     for errno in [libc::EPERM, libc::ENOSYS, libc::ENOTTY, libc::EINVAL] {
         for line in LINES {
             for call in [

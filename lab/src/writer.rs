@@ -161,7 +161,10 @@ impl<'a> Writer<'a> {
                     self.config.write_with, counters.bytes
                 ),
                 e,
-                "look at the other end of the pipe",
+                match self.config.write_with {
+                    WriteWith::Write => "send standard output somewhere else",
+                    _ => "use --write-with write, which any sandbox and any output allows",
+                },
             )),
             _ => Ok(counters),
         }

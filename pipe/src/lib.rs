@@ -40,6 +40,7 @@
 //! | write the same bytes for ever | [`Constant`] |
 //! | read, or skip, data from a pipe | [`PipeReader`] |
 //! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |
+//! | the same, and the input may change as soon as that is done | [`copy_by_value`] |
 //! | see what is moved (count lines, say) without writing it by hand | [`Inspect`](inspect::Inspect) |
 //! | give everything to many descriptors | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) |
 //!
@@ -80,7 +81,7 @@ pub mod writer;
 
 pub use error::{Error, Result};
 pub use fanout::fanout;
-pub use pump::copy;
+pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
 pub use write::constant::Constant;
 pub use writer::{PipeWriter, stdout};

@@ -19,6 +19,10 @@ use fault::{Call, allow};
 
 pub use rustix::pipe::SpliceFlags;
 
+/// Bytes that one call moves at most: beyond `isize::MAX` the kernel answers with an error, and no call moves more than
+/// 2 GiB.
+const MOST: usize = 1 << 30;
+
 /// Repeats a call for as long as a signal interrupts it before anything moved.
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     loop {
@@ -54,7 +58,7 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// What `splice(2)` reports: `WouldBlock` does not say which side would block; `InvalidInput` when a side cannot splice.
 pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
     retry(|| {
-        let len = allow(Call::Splice, len)?;
+        let len = allow(Call::Splice, len.min(MOST))?;
         rustix::pipe::splice(&from, None, &to, None, len, flags)
     })
 }
@@ -196,6 +200,11 @@ pub fn is_pipe(fd: impl AsFd) -> bool {
     rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo)
 }
 
+/// Whether a descriptor is a socket that carries packets, of which a read takes all or loses the rest.
+pub(crate) fn is_of_packets(fd: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_type(fd).is_ok_and(|kind| kind != rustix::net::SocketType::STREAM)
+}
+
 /// Bytes in a pipe that were not read yet (`FIONREAD`).
 ///
 /// # Errors
@@ -297,7 +306,7 @@ pub fn send_pieces(socket: impl AsFd, bytes: &[u8], piece: usize) -> io::Result<
 /// What `tee(2)` reports: `WouldBlock` when `from` is empty or `to` is full.
 pub fn tee(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
     retry(|| {
-        let len = allow(Call::Tee, len)?;
+        let len = allow(Call::Tee, len.min(MOST))?;
         rustix::pipe::tee(&from, &to, len, flags)
     })
 }
@@ -330,7 +339,7 @@ pub(crate) fn vmsplice_shows_later_change() -> io::Result<bool> {
 /// # Errors
 /// What `copy_file_range(2)` reports: `EXDEV`, `EINVAL` and others where these files cannot be copied so.
 pub fn copy_file_range(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
-    retry(|| rustix::fs::copy_file_range(&from, None, &to, None, len))
+    retry(|| rustix::fs::copy_file_range(&from, None, &to, None, len.min(MOST)))
 }
 
 /// Whether a descriptor is non-blocking now. Others who share its description may change that at any time.
