@@ -302,12 +302,12 @@ fn signals_that_interrupt_calls_lose_nothing() {
                 let mut writer = writer(write_end, way).with_wait(wait).keep_capacity();
                 let reader = read_from(Kind::Onwards, read_end, feed.sequence, 0);
                 // SAFETY: names the calling thread, which outlives the scope below.
-                let (this, beside) = (unsafe { libc::pthread_self() }, Beside::default());
+                let (this, beside) = (unsafe { libc::pthread_self() } as usize, Beside::default());
                 thread::scope(|scope| {
                     scope.spawn(|| {
                         beside.repeat(|| {
                             // SAFETY: that thread waits for this one.
-                            unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                            unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGUSR1) };
                             thread::sleep(Duration::from_micros(30));
                         });
                     });
