@@ -28,7 +28,7 @@ pub struct SweepArgs {
     /// Sizes of a buffer, separated by commas [default: 1, 4, 16, 64 and 256 pages; with vmsplice twice the capacities]
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
     buffers: Vec<u64>,
-    /// Capacities of the pipe, separated by commas [default: from one page to the largest granted, doubling]
+    /// Capacities of the pipe, separated by commas [default: from one page to the largest granted, 1M at most, doubling]
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
     capacities: Vec<u64>,
     /// A question with its own sizes and ways

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use fullbore::size::Size;
+use fullbore::writer::LARGE;
 use fullbore_lab::faults::FaultCounter;
 use fullbore_lab::side::{Counters, Watch};
 use fullbore_lab::sys;
@@ -39,6 +41,14 @@ pub fn run(args: &PairArgs) -> Outcome {
         }
         None => writer.run(limit, &mut fullbore_lab::side::Forever)?,
     };
+    let path = writer.path_between(&Counters::default(), &counters);
+    // A last piece of a few bytes goes by write(2) anyway.
+    let by_write = path.bytes_by.get("write");
+    if let Some(left) = path.left(&config.write_with.to_string())
+        && by_write >= Some(&(LARGE as u64))
+    {
+        complain(&format!("warning: write: {left}"));
+    }
     if args.verbose {
         let count = faults
             .as_mut()
@@ -48,6 +58,9 @@ pub fn run(args: &PairArgs) -> Outcome {
             "write: {} bytes, {} calls, {} would block, page faults: {count}",
             counters.bytes, counters.calls, counters.would_block
         ));
+        for (way, bytes) in &path.bytes_by {
+            complain(&format!("write: {} by {way}", Size(*bytes)));
+        }
     }
     Ok(())
 }

@@ -2,9 +2,11 @@
 
 mod support;
 
-use std::process::Stdio;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
-use support::{BINARY, Run, Stranger, To, command, skip, start};
+use support::{BINARY, Run, Stranger, To, command, seccomp, skip, start};
 
 /// Runs `fullbore` with these arguments in a shell, after `before` it and with `redirections` behind it.
 #[track_caller]
@@ -94,4 +96,118 @@ fn lack_of_descriptors_names_their_limit() {
     let run = shell("ulimit -n 7;", "doctor", "");
     assert!(run.err.contains("ulimit -n"), "{run}");
     assert!(!run.err.contains("seccomp"), "{run}");
+}
+
+/// A program that its user may not read may not be looked into by that user either: its /proc/self/auxv cannot be opened.
+#[test]
+fn nothing_panics_where_the_auxiliary_vector_cannot_be_read() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let all = |mode| Permissions::from_mode(mode);
+    std::fs::set_permissions(place.path(), all(0o755)).expect("ours");
+    let binary = place.path().join("fullbore");
+    // By a child, as for `Stranger`: nobody else may hold the copy open for writing.
+    let copied = Command::new("cp").arg(BINARY).arg(&binary).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a copy");
+    std::fs::set_permissions(&binary, all(0o111)).expect("ours");
+    for line in [
+        "write --bytes 4M",
+        "read --bytes 4M </dev/zero",
+        "write --with fresh --bytes 4M | cat >/dev/null",
+        "yes | head -c 4M",
+        "ladder --rungs write-read,large-pipe --rounds 1 --seconds 0.01 --no-save",
+        "doctor",
+        "fizzbuzz --count 100000",
+        "walk --pages small",
+        "ring",
+        "cat /dev/null",
+        "gup",
+    ] {
+        let mut shell = if rustix::process::geteuid().is_root() {
+            let mut other = command(
+                "setpriv",
+                "--reuid=65534 --regid=65534 --clear-groups sh -c",
+            );
+            // Not where the tests were started, which that user may be unable to reach.
+            other.current_dir("/");
+            other
+        } else {
+            command("sh", "-c")
+        };
+        shell.arg(format!("'{}' {line}", binary.display()));
+        let get_auxv = 0x4155_5856;
+        seccomp::refuse_value(&mut shell, libc::SYS_prctl, 0, get_auxv, libc::EINVAL);
+        let run = start(shell, Stdio::null(), To::Captured).finish();
+        assert!(!run.err.contains("panicked"), "{line}: {run}");
+        if !line.starts_with("gup") {
+            assert!(run.status.success(), "{line}: {run}");
+        }
+    }
+}
+
+#[test]
+fn no_rung_takes_a_larger_pipe_than_1_mib_where_1_gib_is_allowed() {
+    let script = format!(
+        "printf 1073741824 >limit && mount --bind limit /proc/sys/fs/pipe-max-size || exit 9; \
+         '{BINARY}' ladder --rungs large-pipe --rounds 1 --seconds 0.01 --no-save --json"
+    );
+    let place = tempfile::tempdir().expect("a directory");
+    let mut unshared = command("unshare", "--mount sh -c");
+    unshared.arg(script).current_dir(place.path());
+    let run = start(unshared, Stdio::null(), To::Captured).finish();
+    if [Some(1), Some(9)].contains(&run.status.code()) && run.out.is_empty() {
+        return skip(format!("the limit cannot be covered here: {}", run.err));
+    }
+    let rung = &run.json()["rungs"][0];
+    let path = &rung["path"]["writer"];
+    assert!(path["capacity"].as_u64() <= Some(1 << 20), "{rung}");
+    // Where the kernel has refused more than that, this says what was asked for.
+    let note = path["note"].as_str().unwrap_or_default();
+    assert!(path.is_object() && !note.contains("1GiB"), "{rung}");
+}
+
+/// Sends of eight messages at once are refused: what is tried before is smaller, so that `fat` is begun with, and left.
+#[test]
+fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    let without = |line: &str| {
+        let mut command = support::fullbore(line);
+        seccomp::refuse_value(&mut command, libc::SYS_sendmmsg, 2, 8, libc::EPERM);
+        command
+    };
+    let (run, bytes) = support::collect(without("write --with fat --bytes 4M --verbose"));
+    assert!(run.status.success() && bytes.len() == 4 << 20, "{run}");
+    if run.err.contains("4MiB by fat") {
+        return skip("the library sends otherwise than this test knows");
+    }
+    assert!(
+        run.err
+            .contains("warning: write: 4MiB of 4MiB went by write, not fat: "),
+        "{run}"
+    );
+    assert!(run.err.contains("write: 4MiB by write"), "{run}");
+    let ladder = "ladder --rungs fat-read --rounds 1 --seconds 0.01 --no-save --json";
+    let run = start(without(ladder), Stdio::null(), To::Captured).finish();
+    let rung = &run.json()["rungs"][0];
+    let path = &rung["samples"][0]["writer"]["path"];
+    assert_eq!(
+        path["bytes_by"]["write"], rung["samples"][0]["writer"]["bytes"],
+        "{rung}"
+    );
+    assert!(
+        rung["warnings"]
+            .to_string()
+            .contains("went by write, not fat: "),
+        "{rung}"
+    );
+    assert!(run.out.contains("ermitted"), "the reason: {rung}");
+    let (run, _) = support::collect(support::fullbore("write --with fat --bytes 100 --verbose"));
+    assert!(
+        run.err.contains("100B by write") && !run.err.contains("warning"),
+        "{run}"
+    );
 }

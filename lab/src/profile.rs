@@ -152,6 +152,11 @@ fn profile_one(options: &Options, rung: &Rung, symbols: &mut Symbols) -> Result<
         warnings.extend(doubts(&side));
         sides.push(side);
     }
+    let left = finished[0]
+        .report
+        .path
+        .left(&rung.config.write_with.to_string());
+    warnings.extend(left.map(|left| format!("writer: {left}")));
     let reader = &finished[1].report;
     let gib_per_s = reader.bytes as f64 / (1u64 << 30) as f64 / reader.seconds.max(1e-9);
     Ok(RungProfile {

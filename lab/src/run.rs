@@ -348,12 +348,21 @@ fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
             "a pinned CPU was shared with other work",
         ));
     }
+    let asked = rung.config.write_with.to_string();
+    let writers = |s: &Sample| crate::side::Path::of_all(s.pairs().map(|(w, _)| &w.path));
+    let of_trials: Vec<_> = samples.iter().map(writers).collect();
     let note = |path: &crate::side::Path| path.note.clone();
     let last = samples.last();
-    doubts.extend(
-        last.and_then(|s| note(&s.writer.path))
-            .map(|n| format!("writer: {n}")),
-    );
+    match crate::side::Path::of_all(&of_trials).left(&asked) {
+        Some(left) => {
+            let which = of_trials.iter().map(|p| p.left(&asked).is_some());
+            doubts.extend(trials(which.collect(), &format!("writer: {left},")));
+        }
+        None => doubts.extend(
+            last.and_then(|s| note(&s.writer.path))
+                .map(|n| format!("writer: {n}")),
+        ),
+    }
     doubts.extend(
         last.and_then(|s| note(&s.reader.path))
             .map(|n| format!("reader: {n}")),
@@ -418,6 +427,26 @@ mod tests {
         assert!((result.cpu_s_per_gib.unwrap() - 0.25).abs() < 1e-6);
         assert!((result.ns_per_page.unwrap() - 953.67).abs() < 0.1);
         assert!(result.ratio_to_first.is_none() && result.verdict.is_none());
+    }
+
+    #[test]
+    fn bytes_that_went_another_way_are_named() {
+        let rungs = ladder();
+        let rung = rungs.iter().find(|r| r.id == "fresh-read").unwrap();
+        let mut samples: Vec<_> = (0..3).map(|r| sample(r, 4.0, 60.0)).collect();
+        for (sample, by_write) in samples.iter_mut().zip([0, 1 << 30, 0]) {
+            let path = &mut sample.writer.path;
+            path.bytes_by.insert("fresh".into(), 2 << 30);
+            if by_write > 0 {
+                path.bytes_by.insert("write".into(), by_write);
+                path.note = Some("huge pages refused".into());
+            }
+        }
+        let result = &summarise(std::slice::from_ref(rung), &[samples], &[])[0];
+        assert_eq!(
+            result.warnings,
+            ["writer: 1GiB of 7GiB went by write, not fresh: huge pages refused, in round 2"]
+        );
     }
 
     #[test]

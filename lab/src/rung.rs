@@ -64,9 +64,9 @@ fn pair(write_with: WriteWith, read_with: ReadWith, pages: PageKind, wait: Wait)
 
 const MIB: u64 = 1 << 20;
 
-/// vmsplice of huge pages into the largest pipe to be had, whose capacity half a buffer covers.
+/// vmsplice of huge pages into the largest pipe that is taken unasked, whose capacity half a buffer covers.
 fn large(read_with: ReadWith, wait: Wait) -> Config {
-    let capacity = capacity::limit().map_or(MIB, |l| l as u64).max(64 << 10);
+    let capacity = capacity::limit().map_or(MIB, |l| (l as u64).clamp(64 << 10, MIB));
     Config {
         buf_size: 2 * capacity,
         pipe_size: PipeSize::Largest,

@@ -1,9 +1,11 @@
 //! What both sides of a pair share: counters, the end of the work, and the descriptor they call on.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fullbore::pages::{PageKind, Pages, Request};
+use fullbore::size::Size;
 use fullbore::sys::{self, End};
 use fullbore::wait::Wait;
 use fullbore::{Error, Result};
@@ -21,6 +23,9 @@ pub struct Counters {
     pub calls: u64,
     /// Calls that found the pipe full or empty (`EAGAIN`).
     pub would_block: u64,
+    /// Bytes that the library's writer has moved, by fresh, fat and write.
+    #[serde(default)]
+    pub by_way: [u64; 3],
 }
 
 /// Decides when a side ends, and sees its counters on the way.
@@ -53,6 +58,10 @@ pub struct Path {
     /// What was not done as asked, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
+    /// Bytes that went each way in the measured part: a writer may leave the one that was asked for. Absent in older runs,
+    /// and where there is only one way.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub bytes_by: BTreeMap<String, u64>,
 }
 
 impl Path {
@@ -62,7 +71,41 @@ impl Path {
             wait: config.wait.to_string(),
             capacity: fullbore::capacity::get(fd).ok().map(|c| c as u64),
             note: None,
+            bytes_by: BTreeMap::new(),
         }
+    }
+
+    /// The bytes of several, and a note of theirs.
+    pub(crate) fn of_all<'a>(paths: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        for path in paths {
+            for (way, bytes) in &path.bytes_by {
+                let sum = all.bytes_by.entry(way.clone()).or_default();
+                *sum = sum.saturating_add(*bytes); // a saved run may say anything
+            }
+            all.note = path.note.clone().or(all.note);
+        }
+        all
+    }
+
+    /// Which bytes did not go the way that was asked for, and why, if there are any.
+    #[must_use]
+    pub fn left(&self, asked: &str) -> Option<String> {
+        let all = self
+            .bytes_by
+            .values()
+            .fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let mut others = self.bytes_by.iter().filter(|(way, _)| *way != asked);
+        let (way, bytes) = others.next()?;
+        let why = self
+            .note
+            .as_ref()
+            .map_or(String::new(), |note| format!(": {note}"));
+        Some(format!(
+            "{} of {} went by {way}, not {asked}{why}",
+            Size(*bytes),
+            Size(all)
+        ))
     }
 }
 

@@ -184,18 +184,18 @@ fn work(order: &Order, shared: &SharedMemory, socket: &UnixStream) -> Result<Fin
             let mut watch = Following::new(shared);
             let counters = writer.run(None, &mut watch)?;
             watch.span.close(&counters);
-            watch
+            let report = watch
                 .span
-                .report(writer.path())
-                .ok_or_else(|| no_progress("writer"))
+                .report(|start, end| writer.path_between(start, end));
+            report.ok_or_else(|| no_progress("writer"))
         }
         Role::Reader => {
             let mut reader = Reader::prepare(&order.config, standard(Role::Reader), Some(shared))?;
             ready()?;
             let mut watch = Leading::new(shared, order);
             reader.run(None, &mut watch)?;
-            let path = reader.path();
-            watch.span.report(path).ok_or_else(|| no_progress("reader"))
+            let report = watch.span.report(|_, _| reader.path());
+            report.ok_or_else(|| no_progress("reader"))
         }
     }
 }
@@ -244,7 +244,7 @@ impl Span {
         }
     }
 
-    fn report(&self, path: Path) -> Option<Finished> {
+    fn report(&self, path: impl FnOnce(&Counters, &Counters) -> Path) -> Option<Finished> {
         let (start, end) = (self.start?, self.end?);
         let (u0, u1) = (start.usage, end.usage);
         let (c0, c1) = (start.counters, end.counters);
@@ -261,7 +261,7 @@ impl Span {
             run_queue_wait_s: wait(u1)
                 .zip(wait(u0))
                 .map(|(after, before)| after.saturating_sub(before).as_secs_f64()),
-            path,
+            path: path(&c0, &c1),
         };
         Some(Finished {
             report,

@@ -40,6 +40,9 @@ enum Way<'a> {
     SharedMemory(&'a SharedMemory, Pages),
 }
 
+/// In the order of [`Counters::by_way`].
+const LIBRARY_WAYS: [LibraryWay; 3] = [LibraryWay::Fresh, LibraryWay::Fat, LibraryWay::Copy];
+
 impl<'a> Writer<'a> {
     /// Sets the pipe up and makes the memory ready. Only a rung without a pipe needs `shared`.
     ///
@@ -98,9 +101,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// How bytes move.
-    #[must_use]
-    pub fn path(&self) -> Path {
+    /// How bytes move, and why not as asked.
+    pub fn path(&mut self) -> Path {
         let pages = self.config.pages;
         let way = match &self.way {
             Way::Write(..) => format!("write, {pages} pages"),
@@ -114,6 +116,25 @@ impl<'a> Writer<'a> {
         };
         let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
+        if let Way::Fresh(writer, _) | Way::Fat(writer, _) = &mut self.way
+            && let Some((_, why)) = writer.path().fallbacks.pop()
+        {
+            path.note = Some(why);
+        }
+        path
+    }
+
+    /// How bytes have moved between two moments, and how many of them each way.
+    pub fn path_between(&mut self, start: &Counters, end: &Counters) -> Path {
+        let mut path = self.path();
+        if self.way.library().is_some() {
+            let moved = std::array::from_fn::<_, 3, _>(|i| end.by_way[i] - start.by_way[i]);
+            let by_name = LIBRARY_WAYS
+                .map(|way| way.to_string())
+                .into_iter()
+                .zip(moved);
+            path.bytes_by = by_name.filter(|(_, bytes)| *bytes > 0).collect();
+        }
         path
     }
 
@@ -165,10 +186,12 @@ impl<'a> Writer<'a> {
                 }
                 self.waiter.before_call(self.fd)?;
                 let result = self.way.send(self.fd, sent..len);
-                match self.way.calls() {
-                    Some(calls) => {
+                match self.way.library() {
+                    Some(writer) => {
+                        let calls = writer.calls();
                         counters.calls = calls.made;
                         counters.would_block = calls.would_block;
+                        counters.by_way = LIBRARY_WAYS.map(|way| writer.bytes_by(way));
                     }
                     None => counters.calls += 1,
                 }
@@ -178,7 +201,7 @@ impl<'a> Writer<'a> {
                         counters.bytes += n as u64;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        if self.way.calls().is_none() {
+                        if self.way.library().is_none() {
                             counters.would_block += 1;
                         }
                         if !matches!(self.way, Way::SharedMemory(..)) {
@@ -246,7 +269,14 @@ impl Way<'_> {
         match self {
             Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
-            Self::Fresh(writer, _) => writer.commit(part.len()),
+            Self::Fresh(writer, _) => {
+                let before = writer.uncommitted();
+                let result = writer.commit(part.len());
+                match before - writer.uncommitted() {
+                    0 => result.map(|()| 0),
+                    sent => Ok(sent), // an error after that is left for the next call to find
+                }
+            }
             Self::Fat(writer, source) => writer.write(&source[part]),
             Self::Tee(constant) => {
                 let sent = constant.write_some(fd, part.len() as u64)?;
@@ -256,10 +286,10 @@ impl Way<'_> {
         }
     }
 
-    /// The library's own count of its calls.
-    fn calls(&self) -> Option<fullbore::writer::Calls> {
+    /// The library's writer, which counts for itself.
+    fn library(&self) -> Option<&PipeWriter<BorrowedFd<'_>>> {
         match self {
-            Self::Fresh(writer, _) | Self::Fat(writer, _) => Some(writer.calls()),
+            Self::Fresh(writer, _) | Self::Fat(writer, _) => Some(writer),
             _ => None,
         }
     }

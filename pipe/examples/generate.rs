@@ -20,17 +20,13 @@ fn main() -> io::Result<()> {
             *word = next.to_le_bytes();
             next += 1;
         }
-        // On a pipe that is non-blocking a commit may be short; then the rest is committed next.
-        let mut left = block.len();
-        while left > 0 {
-            match out.commit(left) {
-                Ok(n) => left -= n,
-                // The reader has seen enough.
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                Err(e) => {
-                    eprintln!("generate: {e}; {}", out.path());
-                    return Err(e);
-                }
+        match out.commit(BLOCK) {
+            Ok(()) => {}
+            // The reader has seen enough.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(e) => {
+                eprintln!("generate: {e}; {}", out.path());
+                return Err(e);
             }
         }
     }

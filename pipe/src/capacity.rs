@@ -27,22 +27,26 @@ pub fn set(fd: impl AsFd, bytes: usize) -> Result<usize> {
     get(fd)
 }
 
-/// The capacity that was granted when as much as possible was asked for.
+/// What [`largest`] asks for at most, in bytes. More is not faster, and `fs.pipe-max-size` may allow 1 GiB of memory to a
+/// pipe; whoever wants that calls [`set`].
+pub const MOST_UNASKED: usize = 1 << 20;
+
+/// The capacity that was granted when as much as is useful was asked for.
 #[derive(Debug)]
 pub struct Largest {
     /// Bytes granted.
     pub granted: usize,
-    /// Why it is less than `fs.pipe-max-size`, if it is.
+    /// Why it is less than `fs.pipe-max-size` and than [`MOST_UNASKED`], if it is.
     pub refusal: Option<Error>,
 }
 
-/// Makes a pipe as large as this user may have it without privilege; never makes it smaller.
+/// Makes a pipe as large as this user may have it without privilege, up to [`MOST_UNASKED`]; never makes it smaller.
 ///
 /// # Errors
 /// The descriptor is not a pipe. That less is granted is not an error: see [`Largest::refusal`].
 pub fn largest(fd: impl AsFd) -> Result<Largest> {
     let mut granted = get(&fd)?;
-    let mut want = limit().unwrap_or(1 << 20);
+    let mut want = limit().map_or(MOST_UNASKED, |limit| limit.min(MOST_UNASKED));
     let mut refusal = None;
     while want > granted {
         match set(&fd, want) {

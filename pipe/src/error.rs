@@ -12,6 +12,7 @@ pub struct Error {
     why: String,
     what_to_do: String,
     source: Option<Arc<io::Error>>,
+    may_pass: bool,
 }
 
 /// The library's result.
@@ -29,6 +30,7 @@ impl Error {
             why: why.into(),
             what_to_do: what_to_do.into(),
             source: None,
+            may_pass: false,
         }
     }
 
@@ -48,6 +50,7 @@ impl Error {
             } else {
                 what_to_do.into()
             },
+            may_pass: ran_out(&error),
             source: Some(Arc::new(error)),
         }
     }
@@ -60,19 +63,35 @@ impl Error {
             .map_or(io::ErrorKind::Other, |e| e.kind())
     }
 
-    /// Whether something ran out, so that the same may well succeed later.
+    /// Whether the same may well succeed later: something ran out, say.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        let code = self.source.as_ref().and_then(|e| e.raw_os_error());
-        let passing = [
-            Errno::MFILE,
-            Errno::NFILE,
-            Errno::NOMEM,
-            Errno::NOBUFS,
-            Errno::AGAIN,
-        ];
-        passing.iter().any(|e| Some(e.raw_os_error()) == code)
+        self.may_pass
     }
+
+    /// The same error, of something that may well succeed later.
+    pub(crate) fn that_may_pass(mut self) -> Self {
+        self.may_pass = true;
+        self
+    }
+}
+
+/// Whether the same may well succeed later, of an error that may be one of ours.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    let ours = error.get_ref().and_then(|e| e.downcast_ref::<Error>());
+    ours.map_or_else(|| ran_out(error), Error::is_passing)
+}
+
+fn ran_out(error: &io::Error) -> bool {
+    [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::NOBUFS,
+        Errno::AGAIN,
+    ]
+    .iter()
+    .any(|e| Some(e.raw_os_error()) == error.raw_os_error())
 }
 
 /// The system's message without Rust's `(os error N)`.

@@ -9,7 +9,7 @@ use crate::sys::{self, End};
 use crate::wait::{Wait, Waiter};
 
 /// A reader of a pipe that waits adaptively (see [`Waiter`]) and makes the pipe larger where it may, so that the writer
-/// need not stop so often.
+/// need not stop so often: up to 1 MiB, when it is first read from, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// Works on anything that can be read; what is not a pipe gets plain `read(2)`.
 ///
@@ -30,6 +30,8 @@ pub struct PipeReader<Fd> {
     fd: Fd,
     /// The same pipe in a non-blocking description of our own, if there is one.
     own: Option<OwnedFd>,
+    /// The capacity is to stay as it is, or was already made larger.
+    keep_capacity: bool,
     waiter: Waiter,
     relay: Option<Relay>,
 }
@@ -38,16 +40,21 @@ impl<Fd: AsFd> PipeReader<Fd> {
     /// A reader of `fd`.
     #[must_use]
     pub fn new(fd: Fd) -> Self {
-        if sys::is_pipe(&fd) {
-            let _ = capacity::largest(&fd); // what is refused is not needed
-        }
         let own = sys::reopen_nonblocking(fd.as_fd(), End::Read).ok();
         Self {
             fd,
             own,
+            keep_capacity: false,
             waiter: Waiter::new(Wait::Adaptive, End::Read),
             relay: None,
         }
+    }
+
+    /// Leaves the capacity of the pipe as it is.
+    #[must_use]
+    pub fn keep_capacity(mut self) -> Self {
+        self.keep_capacity = true;
+        self
     }
 
     /// The descriptor.
@@ -66,6 +73,7 @@ impl<Fd: AsFd> PipeReader<Fd> {
     /// # Errors
     /// What the system calls report; `WouldBlock` on a descriptor that is non-blocking itself.
     pub fn discard(&mut self, len: u64) -> io::Result<u64> {
+        self.make_larger();
         let mut left = len;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(1 << 30);
@@ -87,6 +95,13 @@ impl<Fd: AsFd> PipeReader<Fd> {
         Ok(len - left)
     }
 
+    fn make_larger(&mut self) {
+        if !self.keep_capacity && sys::is_pipe(&self.fd) {
+            let _ = capacity::largest(&self.fd); // what is refused is not needed
+        }
+        self.keep_capacity = true;
+    }
+
     fn discard_some(&mut self, most: usize) -> io::Result<usize> {
         if self.relay.is_none() && sys::is_pipe(&self.fd) {
             self.relay = Relay::new().ok();
@@ -103,6 +118,7 @@ impl<Fd: AsFd> PipeReader<Fd> {
 
 impl<Fd: AsFd> Read for PipeReader<Fd> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.make_larger();
         let Some(own) = &self.own else {
             return sys::read(&self.fd, buffer);
         };

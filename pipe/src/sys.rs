@@ -8,10 +8,10 @@ pub(crate) mod fault;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, PipeFlags};
 
@@ -88,14 +88,17 @@ pub unsafe fn vmsplice(fd: impl AsFd, bytes: &mut [u8], flags: SpliceFlags) -> i
 /// # Errors
 /// What `poll(2)` reports.
 pub fn poll(fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
-    let timeout = timeout.map(|t| Timespec {
-        tv_sec: t.as_secs() as _,
-        tv_nsec: t.subsec_nanos().into(),
-    });
+    let began = timeout.filter(|t| !t.is_zero()).map(|_| Instant::now());
     retry(|| {
         allow(Call::Poll, 0)?;
+        // Signals interrupt it, and do not prolong it.
+        let left = timeout.map(|t| t.saturating_sub(began.map_or(Duration::ZERO, |b| b.elapsed())));
+        let left = left.map(|t| Timespec {
+            tv_sec: t.as_secs() as _,
+            tv_nsec: t.subsec_nanos().into(),
+        });
         let mut fds = [PollFd::new(&fd, events)];
-        rustix::event::poll(&mut fds, timeout.as_ref()).map(|ready| ready > 0)
+        rustix::event::poll(&mut fds, left.as_ref()).map(|ready| ready > 0)
     })
 }
 
@@ -205,19 +208,33 @@ pub enum End {
 ///
 /// # Errors
 /// `EACCES` for a pipe of another user, `ENXIO` for sockets, `ENOENT` without /proc, `InvalidInput` for what is not a
-/// pipe (a file opened again would start at offset 0).
+/// pipe (a file opened again would start at offset 0), and for what lies in /proc under that number and is another pipe.
 pub fn reopen_nonblocking(fd: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
-    if !is_pipe(fd) {
+    let wanted = rustix::fs::fstat(fd)?;
+    if FileType::from_raw_mode(wanted.st_mode) != FileType::Fifo {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let the_same = |found: Stat| {
+        let same = (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino);
+        if same {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::InvalidInput))
+        }
+    };
+    // Not /proc/self: a thread may have a table of descriptors of its own.
+    let path = format!("/proc/thread-self/fd/{}", fd.as_raw_fd());
     let access = match end {
         End::Write => OFlags::WRONLY,
         End::Read => OFlags::RDONLY,
     };
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    retry(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))
+    // Looked at before it is opened, since opening a pipe is seen at its other end, and after it: it may have changed.
+    the_same(rustix::fs::stat(path.as_str())?)?;
+    let own = retry(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))?;
+    the_same(rustix::fs::fstat(&own)?)?;
+    Ok(own)
 }
 
 /// Messages that [`send_pieces`] sends at most in one call.
@@ -297,4 +314,35 @@ pub fn copy_file_range(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result
 #[must_use]
 pub fn is_nonblocking(fd: impl AsFd) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_does_not_prolong_a_wait() {
+        let (read_end, _write_end) = pipe().unwrap();
+        let timeout = Duration::from_secs(3);
+        let interrupted: Rc<Cell<Option<Instant>>> = Rc::default();
+        let at = Rc::clone(&interrupted);
+        let faults = fault::inject(move |_, len| {
+            if at.get().is_some() {
+                return Ok(len);
+            }
+            std::thread::sleep(timeout);
+            at.set(Some(Instant::now()));
+            Err(Errno::INTR)
+        });
+        assert!(!poll(&read_end, PollFlags::IN, Some(timeout)).unwrap());
+        drop(faults);
+        let after = interrupted.get().unwrap().elapsed();
+        assert!(
+            after < timeout - Duration::from_millis(500),
+            "another {after:?}"
+        );
+    }
 }

@@ -1,23 +1,23 @@
 //! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
 
 mod choice;
+mod later;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-
+use crate::capacity;
+use crate::error::is_passing;
 use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter};
-use crate::write::fat::Fat;
+use crate::wait::{Wait, Waiter, events};
 use crate::write::fresh::{Fresh, PIECE};
-use crate::{capacity, probe};
-use choice::Choice;
+use ways::Ways;
 
 /// A way into a pipe for new data. Each is sound for every reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,18 +84,27 @@ pub const LARGE: usize = 16 << 10;
 /// # What it promises
 /// - [`write`](Write::write) returns `n` once `n` bytes are in the pipe. Nothing is buffered: `flush` has nothing to do,
 ///   and exit, panic or drop lose nothing.
-/// - On a pipe that is non-blocking (`O_NONBLOCK`), `WouldBlock` means that nothing was taken, and a short count that the
-///   rest was not: no byte waits in a place that nobody sees.
+/// - On a pipe that is non-blocking (`O_NONBLOCK`), `WouldBlock` of a `write` means that nothing was taken, and a short count
+///   that the rest was not: no byte waits in a place that nobody sees. [`commit`](Self::commit) sends all or returns an error,
+///   and keeps what was not sent.
 /// - Up to `PIPE_BUF` (4096) bytes are atomic. With several writers on one pipe, each one's bytes arrive in its order.
+/// - On a pipe of packets (`O_DIRECT`, see `pipe(2)`) all goes by `write(2)`: each write, or commit, of up to a page is a
+///   packet, and a larger one as many as it fills. Whether it is one is asked at the first large write.
 /// - `BrokenPipe` is an error value. SIGPIPE is the caller's business; Rust programs ignore it unless told otherwise.
 /// - A forked child may go on writing with its copy: it gets memory and sockets of its own. A block that was open at the
-///   fork may be zero in the child.
-/// - The first large write asks for a capacity of `fs.pipe-max-size` (1 MiB), unless [`keep_capacity`](Self::keep_capacity).
+///   fork may be zero in the child. Where the kernel has no memory that a forked child gets empty (`MADV_WIPEONFORK`), the
+///   ways that need it are refused.
+/// - A way that is refused because something ran out (huge pages, descriptors, memory) is asked for again: after 50 ms, and
+///   after twice as long each time, up to 5 s.
+/// - The first large write asks for a capacity of 1 MiB, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
-/// With `fresh` up to 6 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
-/// before it is filled again. Pages in the pipe belong to the pipe besides: one slot that somebody keeps can keep its whole
-/// 2 MiB page. With `fat` a pipe of 256 slots can hold 8 MiB. All are charged to the writer's memory cgroup.
+/// With `fresh` up to 8 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
+/// before it is filled again, and one that is put aside. Pages in the pipe belong to the pipe besides: one slot that somebody
+/// keeps, however far down, keeps its whole 2 MiB page. So one page in 32 MiB is put aside and looked at when as much again
+/// was sent; while somebody still holds it nothing more is lent, and data is copied. A reader that keeps slots pins 70 MiB at
+/// most. (Before Linux 6.1 nothing tells who holds a page, and there is no such bound.) With `fat` a pipe of 256 slots can
+/// hold 8 MiB. All are charged to the writer's memory cgroup.
 ///
 /// # Examples
 /// As a drop-in for standard output:
@@ -120,18 +129,11 @@ pub struct PipeWriter<Fd> {
     keep_capacity: bool,
     waiter: Waiter,
     calls: Calls,
+    /// Bytes that have gone by each way.
+    moved: [u64; 3],
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
-}
-
-#[derive(Debug)]
-struct Ways {
-    fresh: Option<Fresh>,
-    fat: Option<Fat>,
-    choice: Choice,
-    fallbacks: Vec<(Way, String)>,
-    capacity: Option<usize>,
 }
 
 /// The block that was handed out last.
@@ -157,23 +159,6 @@ impl Block {
     };
 }
 
-impl Ways {
-    fn current(&self) -> Way {
-        self.choice.current()
-    }
-
-    /// Gives a way up. Nothing of what is being written has been taken by it.
-    fn refuse(&mut self, way: Way, reason: impl fmt::Display) {
-        match way {
-            Way::Fresh => self.fresh = None,
-            Way::Fat => self.fat = None,
-            Way::Copy => {}
-        }
-        self.choice.remove(way);
-        self.fallbacks.push((way, reason.to_string()));
-    }
-}
-
 impl<Fd: AsFd> PipeWriter<Fd> {
     /// A writer into `fd`, which chooses the fastest way by trying.
     #[must_use]
@@ -184,6 +169,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             keep_capacity: false,
             waiter: Waiter::new(Wait::Adaptive, End::Write),
             calls: Calls::default(),
+            moved: [0; 3],
             ways: None,
             block: Block::NONE,
         }
@@ -236,6 +222,12 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self.calls
     }
 
+    /// Bytes that this way has moved so far: what [`path`](Self::path) says is true of the next ones only.
+    #[must_use]
+    pub fn bytes_by(&self, way: Way) -> u64 {
+        self.moved[way as usize]
+    }
+
     fn decided(&mut self) -> &mut Ways {
         let Self {
             fd,
@@ -244,7 +236,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             ways,
             ..
         } = self;
-        ways.get_or_insert_with(|| decide(fd.as_fd(), *forced, *keep_capacity))
+        ways.get_or_insert_with(|| Ways::of(fd.as_fd(), *forced, *keep_capacity))
     }
 
     /// Memory to generate data into: `len` bytes, at most 1 MiB. With the way `fresh` it lies in the very pages that the
@@ -256,12 +248,13 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let len = len.min(PIECE);
         let opened = Instant::now();
         let ways = self.decided();
+        ways.ask_again();
         let keep = ways.choice.keeps();
         if ways.current() == Way::Fresh
             && let Some(fresh) = &mut ways.fresh
             && let Err(e) = fresh.prepare(len, keep)
         {
-            ways.refuse(Way::Fresh, e);
+            ways.refuse(Way::Fresh, &e, e.is_passing());
         }
         let way = ways.current();
         self.block.way = way;
@@ -278,28 +271,39 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
     }
 
-    /// Sends the first `len` bytes of the block that [`block`](Self::block) gave. Returns how many were taken, which is
-    /// `len` unless the pipe is non-blocking; then the others are still there, and can be committed next.
+    /// Sends the first `len` bytes of the block that [`block`](Self::block) gave.
     ///
     /// # Errors
-    /// `WouldBlock` when a non-blocking pipe took nothing, `BrokenPipe` when the reader has gone, and what else the
-    /// system calls report.
+    /// `WouldBlock` when a non-blocking pipe has not taken all of them, `BrokenPipe` when the reader has gone, and what else
+    /// the system calls report. After an error the bytes that were not sent are still there, as the first ones of the block:
+    /// [`uncommitted`](Self::uncommitted) says how many are left, and they can be committed next. No byte is sent twice.
     ///
     /// # Panics
     /// When `len` is more than is left of the block.
-    pub fn commit(&mut self, len: usize) -> io::Result<usize> {
+    pub fn commit(&mut self, len: usize) -> io::Result<()> {
         let left = self.block.left;
         assert!(len <= left, "commit of {len} bytes of a block of {left}");
-        let sent = match self.block.way {
-            Way::Fresh => self.commit_lent(len)?,
-            Way::Fat | Way::Copy => self.commit_heap(len)?,
-        };
-        self.block.left -= sent;
-        Ok(sent)
+        let rest = left - len;
+        while self.block.left > rest {
+            let len = self.block.left - rest;
+            self.block.left -= match self.block.way {
+                Way::Fresh => self.commit_lent(len)?,
+                Way::Fat | Way::Copy => self.commit_heap(len)?,
+            };
+        }
+        Ok(())
     }
 
-    /// Tells the choice how long it took. Small writes, which always take `write(2)`, say nothing about the ways.
+    /// Bytes of the block that were not sent.
+    #[must_use]
+    pub fn uncommitted(&self) -> usize {
+        self.block.left
+    }
+
+    /// Counts the bytes, and tells the choice how long it took. Small writes, which always take `write(2)`, say nothing
+    /// about the ways.
     fn record(&mut self, way: Way, sent: usize, since: Option<Instant>) {
+        self.moved[way as usize] += sent as u64;
         if sent >= LARGE
             && let (Some(since), Some(ways)) = (since, &mut self.ways)
         {
@@ -321,13 +325,15 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         match sent {
             Ok(n) => {
                 let opened = self.block.opened.take();
-                self.record(Way::Fresh, n, opened);
+                let way = if len >= LARGE { Way::Fresh } else { Way::Copy };
+                self.record(way, n, opened);
                 Ok(n)
             }
             // Nothing has moved: the bytes are still there, and go another way.
             Err(e) if is_refusal(&e) => {
                 self.move_block_to_heap()?;
-                self.decided().refuse(Way::Fresh, e);
+                let may_pass = is_passing(&e);
+                self.decided().refuse(Way::Fresh, e, may_pass);
                 self.commit_heap(len)
             }
             Err(e) => Err(e),
@@ -456,19 +462,45 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let complete = matches!((&staged, &delivered), (Ok(s), Ok(d)) if s == d);
         match if complete { Ok(()) } else { fat.discard() } {
             Ok(()) => self.decided().fat = Some(fat),
-            Err(e) => self.decided().refuse(Way::Fat, e),
+            Err(e) => self.decided().refuse(Way::Fat, &e, e.is_passing()),
         }
         staged.and(delivered)
+    }
+
+    /// How many of `len` bytes are worth copying before the pipe is asked to take them; fewer than [`LARGE`] are not. A pipe
+    /// that blocks takes all; one that does not is asked first, since what it has no room for would be copied for nothing.
+    ///
+    /// By poll(2), which makes later writes into a pipe dearer, but whoever has made it non-blocking polls it anyway.
+    fn room(&mut self, len: usize) -> io::Result<usize> {
+        if len < LARGE || self.decided().current() == Way::Copy || !self.is_nonblocking() {
+            return Ok(len);
+        }
+        let ready = sys::poll(&self.fd, events(End::Write), Some(Duration::ZERO));
+        if !ready.unwrap_or(true) {
+            self.calls.would_block += 1;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let (Ok(capacity), Ok(held)) = (capacity::get(&self.fd), sys::bytes_in_pipe(&self.fd))
+        else {
+            return Ok(len);
+        };
+        // Slots that are not full leave less room than this, and fat ones more.
+        let room = capacity.saturating_sub(usize::try_from(held).unwrap_or(usize::MAX));
+        Ok(len.min(room))
     }
 
     /// Writes by the best way, and by the next best where that is refused. Blocking pipes take everything.
     /// `since` is when the work on these bytes began, if that is known.
     fn write_all_ways(&mut self, bytes: &[u8], since: Option<Instant>) -> io::Result<usize> {
+        if bytes.len() >= LARGE {
+            self.decided().ask_again();
+        }
+        let room = self.room(bytes.len())?;
         loop {
-            let way = if bytes.len() < LARGE {
-                Way::Copy
+            let (way, bytes) = if room < LARGE {
+                (Way::Copy, bytes) // write(2) copies no more than there is room for
             } else {
-                self.decided().current()
+                (self.decided().current(), &bytes[..room])
             };
             let written = match way {
                 Way::Fresh => self.write_fresh(bytes),
@@ -478,7 +510,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
                 }),
             };
             match written {
-                Err(e) if way != Way::Copy && is_refusal(&e) => self.decided().refuse(way, e),
+                Err(e) if way != Way::Copy && is_refusal(&e) => {
+                    let may_pass = is_passing(&e);
+                    self.decided().refuse(way, e, may_pass);
+                }
                 Ok(n) => {
                     self.record(way, n, since);
                     return Ok(n);
@@ -493,7 +528,9 @@ impl<Fd: AsFd> Write for PipeWriter<Fd> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() < LARGE {
             self.calls.made += 1;
-            return sys::write(&self.fd, bytes);
+            let written = sys::write(&self.fd, bytes)?;
+            self.record(Way::Copy, written, None);
+            return Ok(written);
         }
         if self.block.way == Way::Fresh && self.block.left > 0 {
             self.move_block_to_heap()?; // its pages are needed now
@@ -541,62 +578,4 @@ pub(crate) fn is_refusal(e: &io::Error) -> bool {
 fn fresh(ways: &mut Option<Ways>) -> io::Result<&mut Fresh> {
     let fresh = ways.as_mut().and_then(|w| w.fresh.as_mut());
     fresh.ok_or_else(|| io::ErrorKind::Unsupported.into())
-}
-
-fn decide(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Ways {
-    let mut ways = Ways {
-        fresh: None,
-        fat: None,
-        choice: Choice::new(&[]),
-        fallbacks: Vec::new(),
-        capacity: None,
-    };
-    let wanted = |way| forced.is_none_or(|forced| forced == way);
-    if !sys::is_pipe(fd) {
-        for way in [Way::Fresh, Way::Fat] {
-            if wanted(way) {
-                ways.refuse(way, "the output is not a pipe");
-            }
-        }
-        return ways;
-    }
-    // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
-    if rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::ACCMODE == OFlags::RDONLY) {
-        for way in [Way::Fresh, Way::Fat] {
-            if wanted(way) {
-                ways.refuse(way, "the descriptor is not open for writing");
-            }
-        }
-        return ways;
-    }
-    if !keep_capacity {
-        let _ = capacity::largest(fd); // what was granted is read back below
-    }
-    ways.capacity = capacity::get(fd).ok();
-    if wanted(Way::Fresh) {
-        match probe::fresh_refusal() {
-            Some(reason) => ways.refuse(Way::Fresh, reason),
-            None => match Fresh::new() {
-                Ok(fresh) => ways.fresh = Some(fresh),
-                Err(e) => ways.refuse(Way::Fresh, e),
-            },
-        }
-    }
-    if wanted(Way::Fat) {
-        match probe::fat_refusal() {
-            Some(reason) => ways.refuse(Way::Fat, reason),
-            None => match Fat::new() {
-                Ok(fat) => ways.fat = Some(fat),
-                Err(e) => ways.refuse(Way::Fat, e),
-            },
-        }
-    }
-    let ready = [
-        (Way::Fresh, ways.fresh.is_some()),
-        (Way::Fat, ways.fat.is_some()),
-        (Way::Copy, wanted(Way::Copy)),
-    ];
-    let ready: Vec<_> = ready.into_iter().filter(|r| r.1).map(|r| r.0).collect();
-    ways.choice = Choice::new(&ready);
-    ways
 }

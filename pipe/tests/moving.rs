@@ -242,6 +242,25 @@ fn reader_leaves_shared_flags_alone_and_obeys_them() {
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 }
 
+#[test]
+fn reader_makes_a_pipe_larger_when_it_reads_and_not_if_it_is_to_keep_it() {
+    let capacity = |fd: &StdReader| fullbore::capacity::get(fd).unwrap();
+    let (reader, mut writer) = pipe();
+    writer.write_all(&[1; 100]).unwrap();
+    let before = capacity(&reader);
+    let mut keeping = PipeReader::new(&reader).keep_capacity();
+    keeping.read_exact(&mut [0; 10]).unwrap();
+    keeping.discard(10).unwrap();
+    assert_eq!(capacity(&reader), before);
+    let mut other = PipeReader::new(&reader);
+    assert_eq!(capacity(&reader), before, "by making a reader");
+    other.read_exact(&mut [0; 10]).unwrap();
+    let (_, new) = pipe();
+    let granted = fullbore::capacity::largest(&new).unwrap().granted;
+    // Others of this user may have used up what there was in between.
+    assert!(capacity(&reader) > before || granted == before);
+}
+
 /// Fat slots keep their contents through every way out that copies, also through a relay into a file.
 #[test]
 fn relay_carries_fat_slots_into_a_file() {

@@ -11,6 +11,8 @@ mod constants;
 mod feed;
 #[path = "soundness/limits.rs"]
 mod limits;
+#[path = "soundness/packets.rs"]
+mod packets;
 #[path = "soundness/processes.rs"]
 mod processes;
 #[path = "soundness/promises.rs"]
@@ -21,6 +23,8 @@ mod readers;
 mod schedules;
 #[path = "soundness/sequence.rs"]
 mod sequence;
+#[path = "soundness/tables.rs"]
+mod tables;
 #[path = "soundness/two.rs"]
 mod two;
 #[path = "soundness/watch.rs"]

@@ -154,10 +154,10 @@ impl<'a> Output<'a> {
             Sink::Recycled(ring) => return ring.send(self.out, len, self.sent().1),
         };
         let mut waiter = Waiter::new(Wait::Adaptive, End::Write);
-        let mut left = len;
-        while left > 0 {
-            match writer.commit(left) {
-                Ok(n) => left -= n,
+        let rest = writer.uncommitted() - len;
+        loop {
+            match writer.commit(writer.uncommitted() - rest) {
+                Ok(()) => return Ok(()),
                 // The output was made non-blocking by somebody who shares it.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     waiter.after_would_block(self.out)?;
@@ -165,7 +165,6 @@ impl<'a> Output<'a> {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
     }
 }
 

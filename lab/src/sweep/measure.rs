@@ -216,6 +216,9 @@ fn measure(options: &Options, config: &Config, capacity: u64, round: usize) -> R
         until: Until::Seconds(options.seconds),
     };
     let sample = measured(&[trial], round)?;
+    if let Some(left) = sample.writer.path.left(&config.write_with.to_string()) {
+        return Err(Error::new("a trial does not count", left, "run it again"));
+    }
     let round_trips: Option<RoundTrips> = options
         .latency
         .then(|| round_trips(capacity, options.cpus))

@@ -16,6 +16,9 @@ pub(crate) enum Call {
     Socketpair,
     Mmap,
     MadviseDontneed,
+    MadviseWipeonfork,
+    MadviseCollapse,
+    Getrusage,
 }
 
 /// How many of `len` bytes the call may move, or how it fails before it has moved any.

@@ -12,6 +12,7 @@ use std::{fmt, io};
 
 use crate::capacity;
 use crate::error::{Error, Result};
+use crate::pages::forked::Owner;
 use crate::read::discard::Discard;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
@@ -65,7 +66,7 @@ struct Conduit {
     /// Bytes in the scratch pipe, still to be moved on.
     pending: usize,
     /// The process that made the pipes: a forked child would drain its parent's scratch pipe.
-    owner: u32,
+    owner: Owner,
 }
 
 struct Pipe {
@@ -174,7 +175,7 @@ impl Constant {
             self.decide(out);
         }
         if let Way::Tee(conduit) = &self.way
-            && conduit.owner != std::process::id()
+            && !conduit.owner.is_this_process()
         {
             self.decide(out);
         }
@@ -264,7 +265,7 @@ impl Constant {
             len: 0,
             tees: 0,
             pending: 0,
-            owner: std::process::id(),
+            owner: Owner::this_process()?,
         };
         let slots = capacity / rustix::param::page_size();
         conduit

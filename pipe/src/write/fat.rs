@@ -15,6 +15,7 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::{Error, Result};
+use crate::pages::forked::Owner;
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
 
@@ -29,8 +30,8 @@ const SEND_BUFFER: usize = 192 << 10;
 #[derive(Debug)]
 pub struct Fat {
     ends: Ends,
-    /// The process that owns the socket: a forked child would mix its bytes with its parent's.
-    owner: u32,
+    /// The process that has made the socket: a forked child would mix its bytes with its parent's.
+    owner: Owner,
 }
 
 #[derive(Debug)]
@@ -55,11 +56,11 @@ impl Fat {
     /// Makes the socket pair.
     ///
     /// # Errors
-    /// No sockets or descriptors to be had.
+    /// No sockets or descriptors to be had, or a forked child could not be told from its parent.
     pub fn new() -> Result<Self> {
         Ok(Self {
+            owner: Owner::this_process()?,
             ends: Ends::new()?,
-            owner: std::process::id(),
         })
     }
 
@@ -69,10 +70,8 @@ impl Fat {
     /// # Errors
     /// No memory for socket buffers (`ENOBUFS`, `ENOMEM`); then nothing was copied.
     pub fn stage(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let me = std::process::id();
-        if self.owner != me {
-            self.ends = Ends::new()?;
-            self.owner = me;
+        if !self.owner.is_this_process() {
+            *self = Self::new()?;
         }
         match sys::send_pieces(&self.ends.tx, bytes, FRAGMENT) {
             // Not the pipe is full: the socket has no room although it is empty.

@@ -42,18 +42,26 @@ struct Candidate {
     due: Duration,
 }
 
+/// A way in each form in which it can be taken.
+fn candidates(way: Way, due: Duration) -> impl Iterator<Item = Candidate> {
+    let keeping: &[bool] = match way {
+        Way::Copy | Way::Fat => &[false],
+        Way::Fresh => &[true, false],
+    };
+    keeping
+        .iter()
+        .map(move |&keeps| Candidate { way, keeps, due })
+}
+
 impl Choice {
     /// Starts with the first of `ways`.
     pub(super) fn new(ways: &[Way]) -> Self {
         let candidates = |&way| {
-            let (keeping, due): (&[bool], _) = match way {
-                Way::Copy => (&[false], FIRST_COPY),
-                Way::Fat => (&[false], Duration::ZERO),
-                Way::Fresh => (&[true, false], Duration::ZERO),
+            let due = match way {
+                Way::Copy => FIRST_COPY,
+                Way::Fat | Way::Fresh => Duration::ZERO,
             };
-            keeping
-                .iter()
-                .map(move |&keeps| Candidate { way, keeps, due })
+            candidates(way, due)
         };
         Self {
             ways: ways.iter().flat_map(candidates).collect(),
@@ -82,6 +90,14 @@ impl Choice {
     pub(super) fn remove(&mut self, way: Way) {
         self.ways.retain(|c| c.way != way);
         self.start_stretch(None);
+    }
+
+    /// Puts a way into the choice that was not in it, and tries it now.
+    pub(super) fn add(&mut self, way: Way) {
+        let at = self.ways.len();
+        self.ways.extend(candidates(way, self.spent));
+        // Without a rate to compare with, the first one goes first.
+        self.start_stretch((self.rate > 0.0).then_some(at).filter(|&at| at > 0));
     }
 
     fn start_stretch(&mut self, trying: Option<usize>) {
@@ -173,6 +189,21 @@ mod tests {
             }
             assert_eq!(choice.ways[0].keeps, kept < given_away);
         }
+    }
+
+    #[test]
+    fn a_way_that_comes_back_is_tried_at_once_and_taken_while_it_is_faster() {
+        let mut choice = choice();
+        choice.remove(Way::Fresh);
+        spend(&mut choice, 1 << 30, [100, 150, 300]);
+        choice.add(Way::Fresh);
+        assert_eq!(choice.current(), Way::Fresh);
+        spend(&mut choice, 1 << 30, [100, 150, 300]);
+        assert_eq!(choice.ways[0].way, Way::Fresh);
+        let mut only = Choice::new(&[Way::Fresh]);
+        only.remove(Way::Fresh);
+        only.add(Way::Fresh);
+        assert_eq!(only.current(), Way::Fresh);
     }
 
     #[test]

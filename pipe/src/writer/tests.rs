@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::*;
+use crate::probe;
 use crate::sys::fault::{Call, inject};
 use crate::testing::feed::{Feed, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
@@ -92,9 +93,14 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
             feed.send(&mut writer, 1_500_000).unwrap();
             drop(faults);
             let path = writer.path();
+            let counted: u64 = [Way::Fresh, Way::Fat, Way::Copy]
+                .map(|w| writer.bytes_by(w))
+                .iter()
+                .sum();
             drop(writer);
             let got = reader.join().unwrap();
             assert_eq!(got.len(), feed.sent, "{path}");
+            assert_eq!(counted, feed.sent as u64, "{path}");
             feed.sequence.check(0, &got);
             let refused = |way| {
                 path.fallbacks
@@ -126,7 +132,8 @@ fn send(way: Option<Way>, len: usize, in_place: bool) -> Path {
     while sent < 10 << 20 {
         sent += if in_place {
             writer.block(len).copy_from_slice(sequence.at(sent, len));
-            writer.commit(len).unwrap()
+            writer.commit(len).unwrap();
+            len
         } else {
             writer.write(sequence.at(sent, len)).unwrap()
         };
@@ -207,6 +214,29 @@ fn what_is_refused_half_way_goes_the_next_way_with_the_reason() {
     }
 }
 
+#[test]
+fn bytes_are_counted_by_the_way_they_went() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    let reader = reader(read_end, 1 << 20);
+    let mut writer = PipeWriter::new(write_end).with_way(Way::Fat);
+    if writer.path().way != Way::Fat {
+        return shout(&format!("SKIPPED bytes_are_counted: {}", writer.path()));
+    }
+    let bytes = vec![1; 256 << 10];
+    writer.write_all(&bytes).unwrap();
+    writer.write_all(&bytes[..100]).unwrap();
+    let faults = inject(refuse(&[Call::Send], 0, Errno::PERM));
+    writer.write_all(&bytes).unwrap();
+    drop(faults);
+    writer.block(200);
+    writer.commit(200).unwrap();
+    let by = [Way::Fresh, Way::Fat, Way::Copy].map(|way| writer.bytes_by(way));
+    assert_eq!(by, [0, 256 << 10, (256 << 10) + 300]);
+    drop(writer);
+    reader.join().unwrap();
+}
+
 /// Moves what is in a pipe on into another of its own, slot by slot, and keeps it there.
 fn hold(pipe: &OwnedFd) -> OwnedFd {
     let (held, into) = sys::pipe().unwrap();
@@ -259,7 +289,13 @@ fn what_a_full_pipe_did_not_take_is_not_sent_later_by_a_socket_that_cannot_be_re
     writer.path();
     let faults = inject(refuse(&[Call::Socketpair], 0, Errno::MFILE));
     let sequence = Sequence::new(3);
+    // Slots that are not full: the pipe takes less than its free bytes.
+    let (out, into) = sys::pipe().unwrap();
     let mut sent = 0;
+    while sent < 14 {
+        sys::write(&into, sequence.at(sent, 1)).unwrap();
+        sent += sys::splice(&out, writer.get_ref(), 1, SpliceFlags::NONBLOCK).unwrap();
+    }
     loop {
         match writer.write(sequence.at(sent, 1 << 20)) {
             Ok(n) => sent += n,
@@ -275,4 +311,147 @@ fn what_a_full_pipe_did_not_take_is_not_sent_later_by_a_socket_that_cannot_be_re
     sequence.check(0, &got);
     assert_eq!(path.way, Way::Copy, "{path}");
     assert!(path.to_string().contains("Too many open files"), "{path}");
+}
+
+/// Remembers the longest piece that was copied into a socket or offered to the pipe.
+fn watch_moves() -> (std::rc::Rc<std::cell::Cell<usize>>, impl Drop) {
+    let most = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = most.clone();
+    let faults = inject(move |call, len| {
+        if matches!(call, Call::Send | Call::Vmsplice) {
+            seen.set(seen.get().max(len));
+        }
+        Ok(len)
+    });
+    (most, faults)
+}
+
+#[test]
+fn pipe_that_does_not_block_is_asked_for_room_before_bytes_are_copied() {
+    probe_first();
+    for way in [Way::Fresh, Way::Fat] {
+        let (read_end, write_end) = sys::pipe().unwrap();
+        set_nonblocking(&write_end);
+        let mut writer = PipeWriter::new(write_end).with_way(way).keep_capacity();
+        if writer.path().way != way {
+            shout(&format!("SKIPPED asked for room: {}", writer.path()));
+            continue;
+        }
+        let capacity = writer.path().capacity.unwrap();
+        let bytes = vec![1; 1 << 20];
+        let (most, _faults) = watch_moves();
+        assert_eq!(writer.write(&bytes).unwrap(), capacity);
+        assert!(most.get() <= capacity, "{way}: {} bytes", most.get());
+        while writer.write(&bytes).is_ok() {}
+        most.set(0);
+        for _ in 0..3 {
+            let error = writer.write(&bytes).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        assert_eq!(most.get(), 0, "{way}: the pipe is full");
+        assert_eq!(sys::read(&read_end, &mut [0; 40_000]).unwrap(), 40_000);
+        assert!(writer.write(&bytes).unwrap() > 0);
+        assert!(most.get() <= 40_000, "{way}: {} bytes", most.get());
+    }
+}
+
+#[test]
+fn commit_that_fails_in_the_middle_keeps_the_rest_and_says_so() {
+    probe_first();
+    for way in WAYS {
+        let (read_end, write_end) = sys::pipe().unwrap();
+        set_nonblocking(&write_end);
+        let mut writer = PipeWriter::new(write_end);
+        writer.forced = way;
+        let (sequence, len) = (Sequence::new(7), 1 << 20);
+        writer.keep_capacity = true;
+        writer.block(len).copy_from_slice(sequence.at(0, len));
+        let error = writer.commit(len).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{way:?}");
+        let in_pipe = sys::bytes_in_pipe(&read_end).unwrap() as usize;
+        assert!(in_pipe > 0);
+        assert_eq!(writer.uncommitted(), len - in_pipe, "{way:?}");
+        let mut got = Vec::new();
+        let mut buffer = vec![0; 50_000];
+        while writer.commit(writer.uncommitted()).is_err() {
+            let n = sys::read(&read_end, &mut buffer).unwrap();
+            got.extend_from_slice(&buffer[..n]);
+        }
+        assert_eq!(writer.uncommitted(), 0);
+        drop(writer);
+        got.extend(reader(read_end, 50_000).join().unwrap());
+        assert_eq!(got.len(), len, "{way:?}");
+        sequence.check(0, &got);
+        // An error that is no `WouldBlock`, after some bytes have moved: not `Ok` with less.
+        let (read_end, write_end) = sys::pipe().unwrap();
+        set_nonblocking(&write_end);
+        let mut writer = PipeWriter::new(write_end);
+        writer.forced = way;
+        writer.keep_capacity = true;
+        writer.block(len).fill(1);
+        writer.commit(500_000).unwrap_err();
+        let left = writer.uncommitted();
+        drop(read_end);
+        let error = writer.commit(left).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{way:?}");
+        assert_eq!(writer.uncommitted(), left);
+    }
+}
+
+/// The next stretch of blocks goes in place and nothing is written into them: the pages must be real ones all the same.
+#[test]
+fn blocks_that_nobody_has_touched_are_huge_pages() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    let reader = reader(read_end, 1 << 20);
+    let mut writer = PipeWriter::new(write_end).with_way(Way::Fresh);
+    let before = writer.path();
+    for _ in 0..100 {
+        let len = writer.block(1 << 20).len();
+        writer.commit(len).unwrap();
+    }
+    assert_eq!(writer.path().way, before.way, "{}", writer.path());
+    drop(writer);
+    assert_eq!(reader.join().unwrap().len(), 100 << 20);
+}
+
+#[test]
+fn memory_that_a_fork_would_share_is_not_lent() {
+    probe_first();
+    let faults = inject(refuse(&[Call::MadviseWipeonfork], 0, Errno::INVAL));
+    let path = send(Some(Way::Fresh), 1 << 20, true);
+    drop(faults);
+    assert_eq!(path.way, Way::Copy);
+    assert!(path.to_string().contains("forked child"), "{path}");
+}
+
+#[test]
+fn what_is_refused_for_lack_of_something_is_asked_for_again() {
+    probe_first();
+    let (read_end, write_end) = sys::pipe().unwrap();
+    let reader = reader(read_end, 1 << 20);
+    let mut writer = PipeWriter::new(write_end).with_way(Way::Fat);
+    if writer.path().way != Way::Fat {
+        return shout(&format!("SKIPPED asked for again: {}", writer.path()));
+    }
+    let (sequence, mut sent) = (Sequence::new(4), 0);
+    let mut write = |writer: &mut PipeWriter<_>| {
+        let n = writer.write(sequence.at(sent, 1 << 20)).unwrap();
+        sent += n;
+    };
+    let faults = inject(refuse(&[Call::Send], 0, Errno::NOBUFS));
+    write(&mut writer);
+    drop(faults);
+    let path = writer.path();
+    assert_eq!(path.way, Way::Copy);
+    assert_eq!(path.fallbacks.len(), 1, "{path}");
+    while writer.path().way != Way::Fat {
+        write(&mut writer);
+    }
+    assert_eq!(writer.path().fallbacks, [], "{}", writer.path());
+    write(&mut writer);
+    drop(writer);
+    let got = reader.join().unwrap();
+    assert_eq!(got.len(), sent);
+    sequence.check(0, &got);
 }

@@ -97,18 +97,16 @@ impl Feed {
 
     /// Commits all of `len` bytes, which may take several calls where the pipe does not block.
     fn commit(&mut self, writer: &mut PipeWriter<OwnedFd>, len: usize) -> io::Result<()> {
-        let mut left = len;
+        let rest = writer.uncommitted() - len;
         let mut failures = 0;
-        while left > 0 {
-            match writer.commit(left) {
-                Ok(n) => {
-                    assert!(n > 0 && n <= left, "commit({left}) returned {n}");
-                    assert!(
-                        n == left || !self.blocking || self.faults,
-                        "a blocking pipe takes everything: commit({left}) returned {n}"
-                    );
-                    left -= n;
-                    self.sent += n;
+        loop {
+            let left = writer.uncommitted() - rest;
+            let result = writer.commit(left);
+            self.sent += left - (writer.uncommitted() - rest);
+            match result {
+                Ok(()) => {
+                    assert_eq!(writer.uncommitted(), rest, "commit({left})");
+                    return Ok(());
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     assert!(!self.blocking, "commit({left}) into a blocking pipe: {e}");
@@ -124,7 +122,6 @@ impl Feed {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
     }
 
     /// One `write`. A blocking pipe takes all of it and never returns `WouldBlock`; what is shorter than `LARGE` is one

@@ -1,11 +1,17 @@
 //! Locked memory, no huge pages, little memory for pipes: slower perhaps, but nothing is lost or changed.
 
+use std::ffi::CString;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use fullbore::fanout::Fanout;
+use fullbore::inspect::Inspect;
+use fullbore::pages::{PageKind, page_size};
+use fullbore::pump::Pump;
 use fullbore::writer::{Path, PipeWriter, Way};
-use fullbore::{Constant, capacity, sys};
+use fullbore::{Constant, PipeReader, capacity, sys};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{Uid, disable_transparent_huge_pages, set_thread_res_uid};
@@ -142,6 +148,204 @@ fn huge_pages_that_run_out_half_way_are_noticed() {
     assert!(path.to_string().contains("huge pages refused"), "{path}");
 }
 
+/// Before 6.13 the addresses that had small pages meanwhile do not get huge ones any more.
+#[test]
+fn huge_pages_that_are_off_for_a_while_are_taken_again() {
+    alone!();
+    let test = "huge_pages_that_are_off_for_a_while";
+    if !is_to_be_had(test, Some(Way::Fresh)) {
+        return;
+    }
+    let sequence = Sequence::new(1);
+    for in_place in [false, true] {
+        let (read_end, pipe) = sys::pipe().expect("a pipe");
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut got = 0;
+                let compare = &mut |bytes: &[u8]| {
+                    sequence.compare(got, bytes)?;
+                    got += bytes.len();
+                    Ok(())
+                };
+                readers::read(Kind::Copies, &read_end, Rng(1), compare).map(|()| got)
+            });
+            let mut writer = writer(pipe, Some(Way::Fresh));
+            let mut sent = 0;
+            let mut send_until = |writer: &mut PipeWriter<OwnedFd>, way| {
+                let until = Instant::now() + Duration::from_secs(60);
+                loop {
+                    let len = 1 << 20;
+                    if in_place {
+                        let block = writer.block(len);
+                        block.copy_from_slice(sequence.at(sent, len));
+                        writer.commit(len).expect("a reader");
+                        sent += len;
+                    } else {
+                        sent += writer.write(sequence.at(sent, len)).expect("a reader");
+                    }
+                    let path = writer.path();
+                    if path.way == way {
+                        return path;
+                    }
+                    assert!(Instant::now() < until, "not {way} after 60 s: {path}");
+                }
+            };
+            for _ in 0..3 {
+                send_until(&mut writer, Way::Fresh);
+                disable_transparent_huge_pages(true).expect("no privilege is needed");
+                let path = send_until(&mut writer, Way::Copy);
+                assert!(path.to_string().contains("huge pages refused"), "{path}");
+                let until = Instant::now() + Duration::from_millis(100);
+                while Instant::now() < until {
+                    send_until(&mut writer, Way::Copy);
+                }
+                disable_transparent_huge_pages(false).expect("no privilege is needed");
+            }
+            let path = send_until(&mut writer, Way::Fresh);
+            assert_eq!(path.fallbacks, [], "{path}");
+            drop(writer);
+            assert_eq!(reader.join().expect("no panic"), Ok(sent));
+        });
+    }
+}
+
+/// The proof of huge pages needs neither /proc nor /sys.
+#[test]
+fn without_proc_and_sys_fresh_is_taken_as_with_them() {
+    alone!();
+    let test = "without_proc_and_sys";
+    if !is_to_be_had(test, Some(Way::Fresh)) {
+        return;
+    }
+    if let Err(e) = hide(&["/proc", "/sys"]) {
+        return skip(test, format!("/proc and /sys cannot be hidden: {e}"));
+    }
+    assert!(std::fs::read_dir("/proc/self").is_err());
+    let (_read_end, pipe) = sys::pipe().expect("a pipe");
+    let path = writer(&pipe, Some(Way::Fresh)).path();
+    assert_eq!(path.way, Way::Fresh, "{path}");
+    assert!(path.fallbacks.is_empty(), "{path}");
+    nothing_is_lost("without /proc and /sys");
+}
+
+/// Mounts empty directories over these, for this process alone.
+fn hide(directories: &[&str]) -> io::Result<()> {
+    let done = |result| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    let private = || {
+        // SAFETY: takes no pointers, and this process has one thread.
+        done(unsafe { libc::unshare(libc::CLONE_NEWNS) }).or_else(|_| {
+            // SAFETY: as above.
+            done(unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUSER) })
+        })
+    };
+    private()?;
+    let (none, tmpfs) = (c"none", c"tmpfs");
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: the strings end with a zero and live on; no data goes with the call.
+    let mounted = unsafe {
+        libc::mount(
+            none.as_ptr(),
+            c"/".as_ptr(),
+            std::ptr::null(),
+            flags,
+            std::ptr::null(),
+        )
+    };
+    done(mounted)?;
+    for directory in directories {
+        let directory = CString::new(*directory).expect("no zero");
+        // SAFETY: as above.
+        let mounted = unsafe {
+            libc::mount(
+                none.as_ptr(),
+                directory.as_ptr(),
+                tmpfs.as_ptr(),
+                0,
+                std::ptr::null(),
+            )
+        };
+        done(mounted)?;
+    }
+    Ok(())
+}
+
+/// Major and minor version of this kernel.
+fn kernel() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse().ok());
+    (
+        numbers.next().expect("a version"),
+        numbers.next().unwrap_or(0),
+    )
+}
+
+/// Keeps one slot of each 2 MiB in a pipe of its own, and reads the rest.
+#[test]
+fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
+    alone!();
+    let test = "reader_that_keeps_slots";
+    if !is_to_be_had(test, Some(Way::Fresh)) {
+        return;
+    }
+    let sequence = Sequence::new(1);
+    let (read_end, pipe) = sys::pipe().expect("a pipe");
+    let (kept, keep) = sys::pipe().expect("a pipe");
+    capacity::set(&keep, 1 << 20).expect("a pipe");
+    let mut writer = writer(pipe, Some(Way::Fresh)).keep_capacity();
+    let (mut sent, mut got, mut keeps) = (0, 0, true);
+    let mut buffer = vec![0; 1 << 20];
+    // One thread: what the reader has is known at every step.
+    let mut step = |writer: &mut PipeWriter<OwnedFd>, keeps: bool| {
+        let len = 64 << 10;
+        sent += writer.write(sequence.at(sent, len)).expect("room");
+        if keeps && got % (2 << 20) == 0 {
+            let nonblocking = sys::SpliceFlags::NONBLOCK;
+            got += sys::splice(&read_end, &keep, 4096, nonblocking).expect("room");
+        }
+        while got < sent {
+            let n = sys::read(&read_end, &mut buffer).expect("data");
+            sequence.check(got, &buffer[..n]);
+            got += n;
+        }
+        sent
+    };
+    let mut total = 0;
+    while writer.path().way == Way::Fresh {
+        total = step(&mut writer, keeps);
+        if total > 256 << 20 {
+            let (release, path) = (kernel(), writer.path());
+            assert!(release < (6, 1), "{path}, for {total} bytes");
+            return skip(test, "nothing tells before Linux 6.1");
+        }
+    }
+    let path = writer.path();
+    assert!(path.to_string().contains("memory is held"), "{path}");
+    assert!(total <= 80 << 20, "{total} bytes were lent");
+    // Held for as long as it may: copies, and no page more is lent.
+    let until = Instant::now() + Duration::from_millis(300);
+    let lent = writer.bytes_by(Way::Fresh);
+    while Instant::now() < until {
+        step(&mut writer, keeps);
+    }
+    assert_eq!(writer.bytes_by(Way::Fresh), lent);
+    // The slots are as they were sent, and once they are read pages are lent again.
+    let mut slots = vec![0; 1 << 20];
+    let n = sys::read(&kept, &mut slots).expect("data");
+    for (i, slot) in slots[..n].chunks(4096).enumerate() {
+        sequence.check(i * (2 << 20), slot);
+    }
+    keeps = false;
+    let until = Instant::now() + Duration::from_secs(60);
+    while writer.path().way != Way::Fresh {
+        step(&mut writer, keeps);
+        assert!(Instant::now() < until, "{}", writer.path());
+    }
+}
+
 /// Becomes a user without privileges, and who may not be root.
 fn be_nobody(test: &str) -> bool {
     if rustix::process::getuid().is_root() {
@@ -246,7 +450,7 @@ fn try_to_send(writer: &mut PipeWriter<OwnedFd>, bytes: &[u8], in_place: bool) {
             block.copy_from_slice(bytes);
             writer.commit(bytes.len())
         } else {
-            writer.write(bytes)
+            writer.write(bytes).map(drop)
         };
         match sent {
             Err(e) if e.kind() != io::ErrorKind::WouldBlock => panic!("{e}"),
@@ -393,4 +597,103 @@ fn sandbox_that_closes_half_way_loses_nothing() {
         let path = change_half_way(way, 8 << 20, || closed = refuse(test, calls, libc::EPERM));
         assert_eq!(path.way, if closed { Way::Copy } else { way }, "{path}");
     }
+}
+
+/// As on a kernel before 6.4 without /proc.
+#[test]
+fn where_the_auxiliary_vector_cannot_be_read_nothing_panics() {
+    alone!();
+    let test = "where_the_auxiliary_vector_cannot_be_read";
+    let calls = [
+        libc::SYS_prctl,
+        libc::SYS_openat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open,
+    ];
+    if refuse(test, &calls, libc::EPERM) {
+        assert!(
+            page_size(PageKind::Small)
+                .expect("a page")
+                .is_power_of_two()
+        );
+        nothing_is_lost("no auxiliary vector");
+        constant_arrives();
+    }
+}
+
+/// Puts a file with this text over another one, for this process alone, or says why not.
+fn cover(test: &str, path: &str, text: &str) -> bool {
+    let file = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
+    std::fs::write(&file, text).expect("a temporary file");
+    // SAFETY: takes no pointers.
+    let mut covered = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+    for (from, to, flags) in [
+        (
+            c"none".to_owned(),
+            c"/".to_owned(),
+            libc::MS_REC | libc::MS_PRIVATE,
+        ),
+        (
+            CString::new(file.as_os_str().as_encoded_bytes()).expect("no zero"),
+            CString::new(path).expect("no zero"),
+            libc::MS_BIND,
+        ),
+    ] {
+        let (from, to, none) = (from.as_ptr(), to.as_ptr(), std::ptr::null());
+        // SAFETY: two texts that outlive the call, and no type and no options.
+        covered = covered && unsafe { libc::mount(from, to, none, flags, none.cast()) } == 0;
+    }
+    if !covered {
+        skip(test, io::Error::last_os_error());
+    }
+    std::fs::remove_file(&file).expect("ours");
+    covered
+}
+
+#[test]
+fn nobody_takes_more_than_1_mib_unasked() {
+    alone!();
+    let test = "nobody_takes_more_than_1_mib_unasked";
+    if !cover(test, "/proc/sys/fs/pipe-max-size", "1073741824\n") {
+        return;
+    }
+    assert_eq!(capacity::limit(), Some(1 << 30));
+    let (_read_end, write_end) = sys::pipe().expect("a pipe");
+    let largest = capacity::largest(write_end).expect("a pipe");
+    // The kernel, which this limit does not bind, refuses more; or this user has used up the share of pipe memory.
+    let refusal = largest.refusal.map(|e| e.to_string());
+    assert!(
+        largest.granted < 1 << 20 || refusal.is_none(),
+        "{refusal:?}"
+    );
+    let is_modest = |who: &str, fd: &OwnedFd| {
+        let granted = capacity::get(fd).expect("a pipe");
+        assert!(granted <= 1 << 20, "{who} took {granted} bytes");
+    };
+    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    writer(&write_end, None).path();
+    is_modest("a writer", &write_end);
+    sys::write(&write_end, &[1; 3]).expect("room");
+    PipeReader::new(&read_end).discard(1).expect("bytes");
+    is_modest("a reader", &read_end);
+    let (end, to) = sys::pipe().expect("a pipe");
+    Pump::new(read_end.as_fd(), to.as_fd())
+        .step(1)
+        .expect("bytes");
+    Inspect::new(read_end.as_fd(), to.as_fd())
+        .fill(1)
+        .expect("bytes");
+    is_modest("a pump, or an inspector", &read_end);
+    is_modest("a pump, or an inspector", &to);
+    drop(end);
+    let file = std::fs::File::open("/dev/zero").expect("/dev/zero");
+    let (read_end, to) = sys::pipe().expect("a pipe");
+    let drained = thread::spawn(move || PipeReader::new(read_end).discard(1 << 20));
+    let mut fanout = Fanout::new(file.as_fd(), [to.as_fd()]);
+    for _ in 0..100 {
+        fanout.step(8 << 10).expect("zeros");
+    }
+    is_modest("a fanout", &to);
+    drop(to);
+    drained.join().expect("no panic").expect("bytes");
 }

@@ -173,6 +173,64 @@ fn both_sides_of_a_fork_go_on_in_the_same_pipe() {
     }
 }
 
+/// The children of this process will be in a pid namespace of their own, the first of them number 1.
+fn new_pid_namespace() -> std::io::Result<()> {
+    // SAFETY: takes no pointers.
+    match unsafe { libc::unshare(libc::CLONE_NEWPID) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn sides_of_a_fork_that_have_the_same_number_go_on_in_pipes_of_their_own() {
+    alone!();
+    let mut allowed = true;
+    let asked = fork(|| new_pid_namespace().expect("allowed"));
+    if let Some((_, status)) = waitpid(Some(asked), WaitOptions::empty()).expect("a child") {
+        allowed = status.exit_status() == Some(0);
+    }
+    if !allowed {
+        return crate::skip(
+            "sides_of_a_fork_that_have_the_same_number",
+            "no namespaces here",
+        );
+    }
+    let total = 3 << 20;
+    for way in WAYS {
+        for_each_seed(&format!("fork, same number {way:?}"), 0..10, |seed| {
+            let mut feed = Feed::new(seed);
+            let sequence = feed.sequence;
+            let start = feed.rng.between(1, total);
+            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_childs, childs) = sys::pipe().expect("a pipe");
+            let outside = fork(|| {
+                new_pid_namespace().expect("allowed");
+                finish(fork(|| {
+                    assert_eq!(std::process::id(), 1);
+                    let mut writer = writer(write_end, way);
+                    feed.send(&mut writer, start).expect("a reader");
+                    new_pid_namespace().expect("allowed");
+                    let child = fork(|| {
+                        assert_eq!(std::process::id(), 1);
+                        redirect(writer.get_ref(), &childs);
+                        feed.rng = Rng(!seed);
+                        feed.send(&mut writer, start + total).expect("a reader");
+                    });
+                    feed.send(&mut writer, start + total).expect("a reader");
+                    finish(child);
+                }));
+            });
+            drop(childs);
+            let of_child = read_from(Kind::Onwards, read_childs, sequence, start);
+            let reader = read_from(Kind::Onwards, read_end, sequence, 0);
+            finish(outside);
+            assert_eq!(of_child.join().expect("no panic"), total);
+            assert_eq!(reader.join().expect("no panic"), start + total);
+        });
+    }
+}
+
 #[test]
 fn block_that_is_open_at_a_fork_stays_with_the_parent() {
     alone!();
@@ -185,12 +243,12 @@ fn block_that_is_open_at_a_fork_stays_with_the_parent() {
         writer.block(len).copy_from_slice(bytes);
         finish(fork(|| {
             redirect(writer.get_ref(), &childs);
-            assert_eq!(writer.commit(len).expect("room"), len);
+            writer.commit(len).expect("room");
             // Were it the parent's page, this would show there.
             writer.block(len).fill(0);
-            assert_eq!(writer.commit(1).expect("room"), 1);
+            writer.commit(1).expect("room");
         }));
-        assert_eq!(writer.commit(len).expect("room"), len);
+        writer.commit(len).expect("room");
         drop((writer, childs));
         let childs = collect(Kind::Copies, &read_childs, 1);
         assert_eq!(childs.len(), len + 1);

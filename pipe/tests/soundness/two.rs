@@ -52,7 +52,7 @@ pub fn records(pipe: OwnedFd, way: Option<Way>, seed: u64, total: usize) -> Vec<
             writer.write(record)
         } else {
             writer.block(len).copy_from_slice(record);
-            writer.commit(len)
+            writer.commit(len).map(|()| len)
         };
         assert_eq!(n.expect("a reader"), len);
         sent += len;

@@ -1,0 +1,142 @@
+//! The ways into a pipe that are ready, those that were refused, and why.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+
+use super::Way;
+use super::choice::Choice;
+use super::later::Later;
+use crate::error::{Error, Result};
+use crate::write::fat::Fat;
+use crate::write::fresh::Fresh;
+use crate::{capacity, probe, sys};
+
+#[derive(Debug)]
+pub(super) struct Ways {
+    pub(super) fresh: Option<Fresh>,
+    pub(super) fat: Option<Fat>,
+    pub(super) choice: Choice,
+    pub(super) fallbacks: Vec<(Way, String)>,
+    later: Later,
+    pub(super) capacity: Option<usize>,
+}
+
+impl Ways {
+    /// Finds out what can be done with this descriptor.
+    pub(super) fn of(fd: BorrowedFd<'_>, forced: Option<Way>, keep_capacity: bool) -> Self {
+        let mut ways = Self {
+            fresh: None,
+            fat: None,
+            choice: Choice::new(&[]),
+            fallbacks: Vec::new(),
+            later: Later::default(),
+            capacity: None,
+        };
+        let wanted = |way: &Way| forced.is_none_or(|forced| forced == *way);
+        let better: Vec<Way> = [Way::Fresh, Way::Fat].into_iter().filter(wanted).collect();
+        let refused = only_write(fd);
+        if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
+            let _ = capacity::largest(fd); // what was granted is read back below
+        }
+        ways.capacity = capacity::get(fd).ok();
+        if let Some(reason) = refused {
+            for way in better {
+                ways.refuse(way, reason, false);
+            }
+            return ways;
+        }
+        let mut ready = Vec::new();
+        for way in better {
+            match ways.make_ready(way) {
+                Ok(()) => ready.push(way),
+                Err(e) => ways.refuse(way, &e, e.is_passing()),
+            }
+        }
+        ready.extend(Some(Way::Copy).filter(wanted));
+        ways.choice = Choice::new(&ready);
+        ways
+    }
+
+    /// The way to take next.
+    pub(super) fn current(&self) -> Way {
+        self.choice.current()
+    }
+
+    /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it.
+    pub(super) fn refuse(&mut self, way: Way, reason: impl fmt::Display, may_pass: bool) {
+        match way {
+            // One that waits until the reader lets go of its pages is still needed, to look whether it has.
+            Way::Fresh if self.fresh.as_ref().is_some_and(Fresh::is_held) => {}
+            Way::Fresh => self.fresh = None,
+            Way::Fat => self.fat = None,
+            Way::Copy => {}
+        }
+        self.choice.remove(way);
+        self.fallbacks.retain(|(refused, _)| *refused != way);
+        self.fallbacks.push((way, reason.to_string()));
+        if may_pass {
+            self.later.put_off(way, Instant::now());
+        }
+    }
+
+    /// Asks for a way that was refused for a reason that may have passed, when it is time for that.
+    pub(super) fn ask_again(&mut self) {
+        if self.later.is_empty() {
+            return;
+        }
+        let Some(way) = self.later.take_due(Instant::now()) else {
+            return;
+        };
+        match self.make_ready(way) {
+            Ok(()) => {
+                self.fallbacks.retain(|(refused, _)| *refused != way);
+                self.choice.add(way);
+            }
+            Err(e) => self.refuse(way, &e, e.is_passing()),
+        }
+    }
+
+    fn make_ready(&mut self, way: Way) -> Result<()> {
+        match way {
+            Way::Fresh => match &mut self.fresh {
+                Some(fresh) => fresh.resume(),
+                None => {
+                    possible(probe::fresh_refusal())?;
+                    self.fresh = Some(Fresh::new()?);
+                    Ok(())
+                }
+            },
+            Way::Fat => {
+                possible(probe::fat_refusal())?;
+                self.fat = Some(Fat::new()?);
+                Ok(())
+            }
+            Way::Copy => Ok(()),
+        }
+    }
+}
+
+fn possible(refusal: Option<Error>) -> Result<()> {
+    refusal.map_or(Ok(()), Err)
+}
+
+const NOT_A_PIPE: &str = "the output is not a pipe";
+const NOT_WRITABLE: &str = "the descriptor is not open for writing";
+const PACKETS: &str = "the pipe keeps packets (O_DIRECT)";
+
+/// Why nothing but `write(2)` can be taken here, whatever the kernel allows.
+fn only_write(fd: BorrowedFd<'_>) -> Option<&'static str> {
+    if !sys::is_pipe(fd) {
+        return Some(NOT_A_PIPE);
+    }
+    let flags = rustix::fs::fcntl_getfl(fd).ok()?;
+    // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
+    if flags & OFlags::ACCMODE == OFlags::RDONLY {
+        return Some(NOT_WRITABLE);
+    }
+    // Only write(2) makes packets: what is lent or spliced becomes a stream.
+    flags.contains(OFlags::DIRECT).then_some(PACKETS)
+}
