@@ -92,7 +92,7 @@ fn where_the_disk_fills_in_the_middle_the_table_comes_before_the_error() {
     let run = shell(
         "ulimit -f 40;",
         &format!(
-            "ladder --rungs write-read --rounds 60 --seconds 0.001 --out '{}'",
+            "ladder --rungs write-read --rounds 60 --seconds 0.01 --out '{}'",
             out.display()
         ),
         "",
