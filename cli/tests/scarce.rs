@@ -214,7 +214,7 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         return skip(why);
     }
     let without = |line: &str| {
-        let mut command = support::fullbore(line);
+        let mut command = fullbore(line);
         seccomp::refuse_value(&mut command, libc::SYS_sendmmsg, 2, 8, libc::EPERM);
         command
     };
@@ -244,7 +244,7 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         "{rung}"
     );
     assert!(run.out.contains("ermitted"), "the reason: {rung}");
-    let quiet = |line| support::collect(support::fullbore(line)).0;
+    let quiet = |line| support::collect(fullbore(line)).0;
     let run = quiet("write --with fat --bytes 100 --verbose");
     assert!(
         run.err.contains("100B by write") && !run.err.contains("warning"),
