@@ -87,6 +87,46 @@ fn file_that_may_not_grow_is_told_and_leaves_no_part() {
 }
 
 #[test]
+fn where_the_disk_fills_in_the_middle_the_table_comes_before_the_error() {
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("run.json");
+    // 20 KiB: some rounds fit, and the table.
+    let run = shell(
+        "ulimit -f 40;",
+        &format!(
+            "ladder --rungs write-read --rounds 60 --seconds 0.001 --out '{}'",
+            out.display()
+        ),
+        "",
+    );
+    run.complains(&[1]);
+    assert!(run.err.contains("cannot be saved"), "{run}");
+    assert!(run.out.contains("write-read"), "{run}");
+    // What was saved before is whole, and of fewer rounds than were asked for.
+    let saved = std::fs::read_to_string(&out).expect("the rounds that fitted");
+    let saved: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
+    let rounds = saved["method"]["rounds_done"].as_u64().expect("a number");
+    assert!((1..60).contains(&rounds), "{rounds}");
+}
+
+#[test]
+fn picture_that_cannot_be_written_leaves_the_old_one() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("old.svg");
+    for arguments in ["ring", "walk 0x7f705af953c0"] {
+        std::fs::write(&file, "old").expect("a file");
+        let arguments = format!("{arguments} --svg '{}'", file.display());
+        let run = shell("ulimit -f 1;", &arguments, "");
+        run.complains(&[1]);
+        assert_eq!(std::fs::read_to_string(&file).expect("it"), "old");
+        assert_eq!(std::fs::read_dir(place.path()).expect("it").count(), 1);
+        shell("", &arguments, "").quiet_success();
+        let picture = std::fs::read_to_string(&file).expect("it");
+        assert!(picture.starts_with("<svg"), "{picture}");
+    }
+}
+
+#[test]
 fn lack_of_descriptors_names_their_limit() {
     for line in ["gup", "ladder --no-save --rounds 1 --seconds 0.01"] {
         let run = shell("ulimit -n 5;", line, "");
@@ -205,9 +245,17 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         "{rung}"
     );
     assert!(run.out.contains("ermitted"), "the reason: {rung}");
-    let (run, _) = support::collect(support::fullbore("write --with fat --bytes 100 --verbose"));
+    let quiet = |line| support::collect(support::fullbore(line)).0;
+    let run = quiet("write --with fat --bytes 100 --verbose");
     assert!(
         run.err.contains("100B by write") && !run.err.contains("warning"),
         "{run}"
     );
+    let run = quiet("write --with fat --bytes 1M --buf-size 4K --verbose");
+    assert!(
+        run.err
+            .contains("write, as the buffer of fat is below 16KiB"),
+        "{run}"
+    );
+    assert!(!run.err.contains("warning"), "{run}");
 }
