@@ -44,6 +44,7 @@ esac
 for tool in apt-get dpkg-deb busybox cpio "${qemu[0]}"; do
     command -v "$tool" >/dev/null || lacks "$tool is missing"
 done
+! ldd "$(command -v busybox)" 2>&1 | grep -q '=>' || lacks "busybox is not static (the package busybox-static is)"
 mkdir -p "$dir/$arch"
 dir=$(cd "$dir/$arch" && pwd)
 work=$(mktemp -d)

@@ -241,15 +241,19 @@ refusals() {
 }
 
 ladder() {
-    local rungs
-    try "$F ladder --rounds 1 --seconds ${1:-0.03} --no-save"
+    try "$F ladder --rounds 1 --seconds 0.1 --no-save"
     cp /tmp/.out /tmp/w/ladder
     # A rung that cannot run says why in its line.
     for rung in write-read vmsplice-read-huge fat-constant copy-tuned fat-read; do
         grep -qE "^$rung +[0-9]" /tmp/w/ladder || code="$code without $rung"
     done
     ! fresh_is_due || grep -qE '^fresh-read +[0-9]' /tmp/w/ladder || code="$code without fresh-read"
-    if [ "$code" = 0 ]; then ok "ladder ($WHO)"; else bad "ladder ($WHO): expected success and every rung; $(came)"; fi
+    if [ "$code" = 0 ]; then
+        ok "ladder ($WHO)"
+    else
+        bad "ladder ($WHO): expected success and every rung; came exit code $code, errors '$err', and"
+        sed 's/^/    /' /tmp/w/ladder
+    fi
     rm -f /tmp/w/ladder
 }
 
