@@ -267,7 +267,7 @@ impl Cat {
         let mut out = Vec::with_capacity(PIECE);
         let mut bytes = 0;
         loop {
-            match sys::read(input, &mut buffer) {
+            match waiter.until_ready(input, || sys::read(input, &mut buffer)) {
                 Ok(0) => break,
                 Ok(n) => {
                     formatter.push(&buffer[..n], &mut out);
@@ -275,9 +275,6 @@ impl Cat {
                     write_all(self.out, &out)?;
                     out.clear();
                     bytes += n as u64;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    waiter.after_would_block(input)?;
                 }
                 Err(e) => {
                     self.input_failed(name, &e);
@@ -315,11 +312,9 @@ fn is_regular(stat: &Stat) -> bool {
 pub fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     let mut waiter = Waiter::new(Wait::Block, End::Write);
     while !bytes.is_empty() {
-        match sys::write(out, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => waiter.after_would_block(out)?,
-            Err(e) => return Err(e),
+        match waiter.until_ready(out, || sys::write(out, bytes))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => bytes = &bytes[n..],
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::failure::complain;
 use crate::saved::state_directory;
 
 /// No saved run is larger: a ladder of a thousand rounds has 60 MB.
-const LARGEST: u64 = 512 << 20;
+const LARGEST: u64 = 64 << 20;
 /// Folders in folders, so deep and no deeper.
 const DEEPEST: usize = 8;
 /// What a run is not worth reading for says so this often.
@@ -97,7 +97,7 @@ pub fn read(path: &Path, name: &str) -> Result<Saved> {
             "name a run.json that fullbore saved",
         ));
     }
-    load_named(name, &String::from_utf8_lossy(&bytes))
+    load_named(name, &bytes)
 }
 
 /// Every run in a folder and in those inside it, by path. What cannot be read is told and left out: one host of many

@@ -145,6 +145,11 @@ impl PairArgs {
         Ok(config)
     }
 
+    /// Bytes that the reader was told to expect, if any.
+    pub fn expected(&self) -> Option<u64> {
+        self.bytes.or(self.bytes_to_pipe)
+    }
+
     /// Bytes after which this side stops, if any.
     pub fn limit(&self, side: Side) -> Result<Option<u64>> {
         let given = match (side, self.bytes, self.bytes_to_pipe) {

@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use fullbore::Error;
+use fullbore_lab::sys::start;
 
 use crate::failure::{Failure, Outcome, print_result};
+use crate::saved;
 
-/// Writes a picture into a file, or to standard output where the file is `-`.
+/// Writes a picture into a file, or to standard output where the file is `-`. Where that fails, an older picture stays.
 pub fn write(file: &Path, picture: &str) -> Outcome {
     if file.as_os_str() == "-" {
         return print_result(picture);
     }
-    std::fs::write(file, picture).map_err(|e| {
+    start::ignore_file_size_signal();
+    saved::write(file, picture).map_err(|e| {
         Failure::Work(Error::system(
             format!("{} cannot be written", file.display()),
             e,

@@ -85,7 +85,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     };
     profile.warnings.extend(warning);
     if let Some(place) = session.place() {
-        save(&profile, place)?;
+        session.saved(save(&profile, place));
     }
     session.show(&profile, args.json, args.color, || {
         drawn(&profile, args.symbol.as_deref())

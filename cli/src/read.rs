@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fullbore::Error;
 use fullbore::pages::PageKind;
 use fullbore::size::Size;
 use fullbore::wait::Wait;
@@ -61,7 +62,18 @@ pub fn run(args: &PairArgs) -> Outcome {
     let progress = timing.progress;
     // Never given back: whoever takes it reports, and the process ends.
     std::mem::forget(shared.lock());
-    report.print(&progress)
+    report.print(&progress)?;
+    match args.expected() {
+        // Where time is limited, either side's may be over.
+        Some(expected) if counters.bytes < expected && args.seconds.is_none() => {
+            Err(Failure::Work(Error::new(
+                format!("{} of {expected} bytes arrived", counters.bytes),
+                "the data ended there",
+                "see what the writer has said, or expect less with --bytes",
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How the result is printed.

@@ -156,15 +156,8 @@ fn the_chart(picture: Picture, runs: &[Saved]) -> Result<Chart, Failure> {
     }
 }
 
-/// Nobody ever sees half a file; what is no plain file (a device, a pipe, a link) is written through.
 fn write(path: &Path, bytes: &[u8]) -> Outcome {
-    let is_plain = std::fs::symlink_metadata(path).map_or(true, |m| m.is_file());
-    let written = if is_plain {
-        saved::replace(path, bytes)
-    } else {
-        std::fs::write(path, bytes)
-    };
-    written.map_err(|e| {
+    saved::write(path, bytes).map_err(|e| {
         Failure::Work(Error::system(
             format!("{} cannot be written", path.display()),
             e,

@@ -33,11 +33,6 @@ impl Place {
         })
     }
 
-    /// Whether the file can be replaced by another one, and have others beside it: no link, device or pipe.
-    fn is_plain(json: &Path) -> bool {
-        std::fs::symlink_metadata(json).map_or(true, |m| m.is_file())
-    }
-
     /// `run.raw.csv` beside `run.json`.
     fn beside(json: &Path, end: &str) -> PathBuf {
         let mut name = match json.extension() {
@@ -82,7 +77,7 @@ impl Place {
     /// Saves a file that belongs to the run: `NAME` in a directory of its own, else `run.NAME` beside `run.json`.
     pub fn save_beside(&self, name: &str, text: &str) -> Result<()> {
         let json = self.made()?;
-        if !Self::is_plain(json) {
+        if !is_plain(json) {
             return Ok(());
         }
         let path = match self.new {
@@ -102,10 +97,10 @@ impl Place {
         let path = self.made()?;
         let json = serde_json::to_string_pretty(run).map_err(|e| not_saved(path, e.into()))?;
         let json = json + "\n";
-        if !Self::is_plain(path) {
-            return std::fs::write(path, json).map_err(|e| not_saved(path, e));
+        write(path, &json).map_err(|e| not_saved(path, e))?;
+        if !is_plain(path) {
+            return Ok(());
         }
-        replace(path, &json).map_err(|e| not_saved(path, e))?;
         for (kind, text) in tables {
             let path = Self::beside(path, &format!("{kind}.csv"));
             replace(&path, text).map_err(|e| not_saved(&path, e))?;
@@ -201,8 +196,22 @@ fn told(path: &Path, e: io::Error) -> io::Error {
     io::Error::other(format!("{why} (in the directory {})", directory.display()))
 }
 
+/// Whether a file can be replaced by another one, and have others beside it: no link, device or pipe.
+fn is_plain(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).map_or(true, |m| m.is_file())
+}
+
+/// Writes a file as [`replace`] does; what is no plain file (a device, a pipe, a link) is written through.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    if is_plain(path) {
+        replace(path, content)
+    } else {
+        std::fs::write(path, content)
+    }
+}
+
 /// Writes a file that nobody ever sees half of. Where that fails, what was there before stays.
-pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let mut part = Part::beside(path)?;
     part.file.write_all(content.as_ref())?;
     std::fs::rename(&part.path, path)

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -80,6 +80,8 @@ impl RunArgs {
 pub struct Session {
     place: Option<Place>,
     interrupted: Arc<AtomicBool>,
+    /// Why not everything that was measured is saved; told when the result is shown.
+    not_saved: OnceLock<Error>,
 }
 
 impl Session {
@@ -103,6 +105,7 @@ impl Session {
         Ok(Self {
             place: None,
             interrupted,
+            not_saved: OnceLock::new(),
         })
     }
 
@@ -122,18 +125,23 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Measures with a progress bar, and saves: every finished round is on disk before the next one begins.
+    /// Keeps for the end that something could not be saved: first is shown what was measured. Returns whether it was saved.
+    pub fn saved(&self, result: Result<()>) -> bool {
+        result.map_err(|e| self.not_saved.set(e)).is_ok()
+    }
+
+    /// Measures with a progress bar, and saves: every finished round is on disk before the next one begins. One that cannot be
+    /// saved is the last.
     pub fn saved_as_it_goes<R: Serialize, T: AsRef<[(&'static str, String)]>>(
         &self,
         tables: impl Fn(&R) -> T,
         measure: impl FnOnce(&mut dyn FnMut(Step<'_, R>) -> ControlFlow<()>) -> Result<R>,
     ) -> Result<R> {
         let save = |run: &R| match &self.place {
-            Some(place) => place.save(run, tables(run).as_ref()),
-            None => Ok(()),
+            Some(place) => self.saved(place.save(run, tables(run).as_ref())),
+            None => true,
         };
         let bar = progress_bar(0, "trials");
-        let mut not_saved = None;
         let run = measure(&mut |step| {
             match step {
                 Step::Trial(done, of, what) => {
@@ -142,25 +150,21 @@ impl Session {
                     bar.set_message(what.to_owned());
                     bar.tick();
                 }
-                Step::Round(run) => {
-                    if let Err(e) = save(run) {
-                        not_saved = Some(e);
-                        return ControlFlow::Break(());
-                    }
-                }
+                Step::Round(run) if !save(run) => return ControlFlow::Break(()),
+                Step::Round(_) => {}
             }
             self.go_on()
         });
         bar.finish_and_clear();
-        if let Some(e) = not_saved {
-            return Err(e);
-        }
         let run = run?;
-        save(&run)?;
+        if self.not_saved.get().is_none() {
+            save(&run);
+        }
         Ok(run)
     }
 
-    /// Shows a result, as JSON or as text, and where it was saved. A run that Ctrl-C has ended early is a failure then.
+    /// Shows a result, as JSON or as text, and where it was saved. That it was not, or that Ctrl-C has ended the run early, is a
+    /// failure then.
     pub fn show(
         &self,
         result: &impl Serialize,
@@ -168,13 +172,17 @@ impl Session {
         color: Color,
         text: impl FnOnce() -> Result<String>,
     ) -> Outcome {
+        let not_saved = self.not_saved.get();
         if json {
             print_json(result)?;
         } else {
             print(&text()?, color)?;
-            if let Some(place) = &self.place {
+            if let Some(place) = self.place.as_ref().filter(|_| not_saved.is_none()) {
                 complain(&format!("saved in {}", place.json().display()));
             }
+        }
+        if let Some(e) = not_saved {
+            return Err(Failure::Work(e.clone()));
         }
         if self.is_interrupted() {
             return Err(Failure::Interrupted);

@@ -40,7 +40,7 @@ pub struct TeeArgs {
     #[arg(short = 'p', overrides_with = "output_error")]
     pipe_errors_do_not_matter: bool,
     /// What to do about an output that fails: warn, warn-nopipe, exit, exit-nopipe; the latter of each do not mind a pipe
-    /// whose reader goes away
+    /// whose reader goes away [default: warn, and end with the first pipe whose reader goes away]
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true,
         default_missing_value = "warn-nopipe", value_parser = mode, overrides_with = "pipe_errors_do_not_matter")]
     output_error: Option<Mode>,
@@ -55,7 +55,7 @@ pub struct TeeArgs {
 /// What to do about an output that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Warn, except of pipes; called as `tee`, die by SIGPIPE.
+    /// Warn; end with the first pipe whose reader goes away: called as `tee`, by SIGPIPE.
     #[default]
     Unsaid,
     Warn,
@@ -89,6 +89,11 @@ impl Mode {
     fn minds_pipes(self) -> bool {
         matches!(self, Self::Exit | Self::Warn)
     }
+
+    /// Whether the end of a reader is to be noticed while there is no input: the original looks out for it in these modes.
+    fn watches(self) -> bool {
+        matches!(self, Self::WarnNopipe | Self::ExitNopipe)
+    }
 }
 
 pub fn run(args: &TeeArgs) -> Outcome {
@@ -108,6 +113,7 @@ pub fn run(args: &TeeArgs) -> Outcome {
         voice,
         mode,
         all_well: true,
+        ended: false,
     };
     let mut files = Vec::new();
     for name in &args.files {
@@ -134,6 +140,8 @@ struct Tee {
     voice: Voice,
     mode: Mode,
     all_well: bool,
+    /// A reader has gone, and with it the reason to go on.
+    ended: bool,
 }
 
 impl Tee {
@@ -164,6 +172,9 @@ impl Tee {
             };
         }
         let mut fanout = Fanout::new(input, outputs.iter().map(|(_, fd)| *fd));
+        if self.mode.watches() {
+            fanout = fanout.watching();
+        }
         let mut bytes = 0;
         let done = loop {
             let step = match fanout.step(usize::MAX) {
@@ -179,7 +190,8 @@ impl Tee {
             for failed in &step.failed {
                 self.output_failed(outputs[failed.output].0, &failed.error)?;
             }
-            if step.bytes == 0 || fanout.live() == 0 {
+            let at_end = step.bytes == 0 && step.failed.is_empty();
+            if at_end || self.ended || fanout.live() == 0 {
                 break Ok(());
             }
         };
@@ -197,6 +209,8 @@ impl Tee {
     /// The others go on, unless the mode says otherwise.
     fn output_failed(&mut self, name: &OsStr, error: &io::Error) -> Outcome {
         if error.kind() == io::ErrorKind::BrokenPipe && !self.mode.minds_pipes() {
+            // SIGPIPE ends a stand-in, unless whoever started it has it ignored.
+            self.ended |= self.mode == Mode::Unsaid && self.voice.is_own();
             return Ok(());
         }
         self.voice.complain_of_file(name, error);

@@ -605,12 +605,24 @@ fn members(group: Pid) -> Vec<String> {
     let stats = files(Path::new("/proc")).into_iter().filter_map(|p| {
         // Processes may end while this looks.
         let stat = fs::read_to_string(p.join("stat")).ok()?;
-        // After the name, which may hold anything: state, parent, group.
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let its_group = Pid::from_raw(rest.split(' ').nth(2)?.parse().ok()?);
-        (its_group == Some(group)).then_some(stat)
+        (group_of(&stat) == Some(group.as_raw_pid())).then_some(stat)
     });
     stats.collect()
+}
+
+/// The group of a process by its line in /proc: of one that is about to be gone, the kernel says -1.
+fn group_of(stat: &str) -> Option<i32> {
+    // After the name, which may hold anything: state, parent, group.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(2)?.parse().ok()
+}
+
+#[test]
+fn process_that_is_about_to_be_gone_is_of_no_group() {
+    let of = |group| group_of(&format!("12 (a) b) X 1 {group} {group} 0 -1 4228364"));
+    assert_eq!(of(12), Some(12));
+    assert_eq!(of(-1), Some(-1));
+    assert!(members(Pid::INIT).len() <= files(Path::new("/proc")).len());
 }
 
 /// A ladder in a process group of its own, as a shell starts it. Dropping it ends what is left of the group.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use resvg::usvg::roxmltree::Document;
-use serde_json::Value;
+use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
 use support::{Run, To, fullbore, start};

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use support::{BINARY, Run, Stranger, To, command, seccomp, skip, start};
+use support::{BINARY, Run, Stranger, To, command, fullbore, seccomp, skip, start, until};
 
 /// Runs `fullbore` with these arguments in a shell, after `before` it and with `redirections` behind it.
 #[track_caller]
@@ -84,6 +84,45 @@ fn file_that_may_not_grow_is_told_and_leaves_no_part() {
     );
     assert_eq!(run.status.code(), Some(1), "{run}");
     assert_eq!(std::fs::read_dir(place.path()).expect("it").count(), 0);
+}
+
+#[test]
+fn where_saving_fails_in_the_middle_the_table_comes_before_the_error() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (here, gone) = (place.path().join("here"), place.path().join("gone"));
+    std::fs::create_dir(&here).expect("a directory");
+    let mut ladder = fullbore("ladder --rungs write-read --rounds 500 --seconds 0.01 --out");
+    ladder.arg(here.join("run.json"));
+    let running = start(ladder, Stdio::null(), To::Captured);
+    until("the first round", || here.join("run.json").exists());
+    // As good as a disk that is full, and needs no disk.
+    std::fs::rename(&here, &gone).expect("another name");
+    let run = running.finish();
+    run.complains(&[1]);
+    assert!(run.err.contains("cannot be saved"), "{run}");
+    assert!(run.out.contains("write-read"), "{run}");
+    // What was saved before is whole, and of fewer rounds than were asked for.
+    let saved = std::fs::read_to_string(gone.join("run.json")).expect("the first rounds");
+    let saved: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
+    let rounds = saved["method"]["rounds_done"].as_u64().expect("a number");
+    assert!((1..500).contains(&rounds), "{rounds}");
+}
+
+#[test]
+fn picture_that_cannot_be_written_leaves_the_old_one() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("old.svg");
+    for arguments in ["ring", "walk 0x7f705af953c0"] {
+        std::fs::write(&file, "old").expect("a file");
+        let arguments = format!("{arguments} --svg '{}'", file.display());
+        let run = shell("ulimit -f 1;", &arguments, "");
+        run.complains(&[1]);
+        assert_eq!(std::fs::read_to_string(&file).expect("it"), "old");
+        assert_eq!(std::fs::read_dir(place.path()).expect("it").count(), 1);
+        shell("", &arguments, "").quiet_success();
+        let picture = std::fs::read_to_string(&file).expect("it");
+        assert!(picture.starts_with("<svg"), "{picture}");
+    }
 }
 
 #[test]
@@ -175,7 +214,7 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         return skip(why);
     }
     let without = |line: &str| {
-        let mut command = support::fullbore(line);
+        let mut command = fullbore(line);
         seccomp::refuse_value(&mut command, libc::SYS_sendmmsg, 2, 8, libc::EPERM);
         command
     };
@@ -205,9 +244,17 @@ fn bytes_that_did_not_go_the_way_that_was_asked_for_are_told() {
         "{rung}"
     );
     assert!(run.out.contains("ermitted"), "the reason: {rung}");
-    let (run, _) = support::collect(support::fullbore("write --with fat --bytes 100 --verbose"));
+    let quiet = |line| support::collect(fullbore(line)).0;
+    let run = quiet("write --with fat --bytes 100 --verbose");
     assert!(
         run.err.contains("100B by write") && !run.err.contains("warning"),
         "{run}"
     );
+    let run = quiet("write --with fat --bytes 1M --buf-size 4K --verbose");
+    assert!(
+        run.err
+            .contains("write, as the buffer of fat is below 16KiB"),
+        "{run}"
+    );
+    assert!(!run.err.contains("warning"), "{run}");
 }

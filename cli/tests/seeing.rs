@@ -266,9 +266,10 @@ fn a_process_that_may_not_look_at_itself_says_so() {
     assert!(copied.is_ok_and(|s| s.success()));
     access(&binary, 0o711);
     for line in LINES {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        command.arg(&binary).args(line.split_whitespace());
+        // One that every user namespace knows.
+        let [_, user] = support::users();
+        let mut command = support::setpriv(user, &binary);
+        command.args(line.split_whitespace());
         let run = finish(command);
         if run.err.starts_with("setpriv") {
             return skip(run.err.trim());
@@ -332,8 +333,8 @@ fn a_refused_system_call_gets_a_clear_answer() {
     if let Some(why) = seccomp::refusal() {
         return skip(why);
     }
-    const PREAD_OFFSET: u32 = 3;
-    const MMAP_FLAGS: u32 = 3;
+    const PREAD_OFFSET: u8 = 3;
+    const MMAP_FLAGS: u8 = 3;
     for errno in [libc::EPERM, libc::ENOSYS, libc::ENOTTY, libc::EINVAL] {
         for line in LINES {
             for call in [

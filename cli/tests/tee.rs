@@ -7,9 +7,11 @@ mod tools;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use support::kinds::{MIB, Sink, feed, seeded, source};
 use support::{BINARY, Links, command, fullbore, pipe, start};
 
@@ -101,11 +103,11 @@ fn what_is_typed_comes_out_at_once() {
 }
 
 #[test]
-fn reader_that_goes_away_leaves_the_others_under_our_own_name() {
+fn reader_that_goes_away_leaves_the_others_with_p() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("all");
     let data = &seeded()[..5 * MIB];
-    let mut tee = fullbore("tee");
+    let mut tee = fullbore("tee -p");
     tee.arg(&path);
     let (read_end, write_end) = pipe();
     drop(read_end);
@@ -113,6 +115,152 @@ fn reader_that_goes_away_leaves_the_others_under_our_own_name() {
         .finish()
         .quiet_success();
     assert!(std::fs::read(&path).unwrap() == data);
+}
+
+/// Where this process has a pipe's write end open.
+fn path_of(pipe: &impl AsRawFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), pipe.as_raw_fd())
+}
+
+#[test]
+fn first_reader_that_goes_away_ends_it_under_our_own_name() {
+    for other in ["/dev/null", ""] {
+        for from in ["/dev/zero", "yes"] {
+            let (mut out, to_out) = pipe();
+            let (from_yes, to_tee) = pipe();
+            let input: Stdio = match from {
+                "yes" => from_yes.into(),
+                file => File::open(file).unwrap().into(),
+            };
+            let yes = (from == "yes").then(|| start(command("yes", ""), Stdio::null(), to_tee));
+            let mut tee = fullbore("tee");
+            tee.args((!other.is_empty()).then_some(other));
+            let run = start(tee, input, to_out);
+            out.read_exact(&mut [0; 2]).unwrap();
+            drop(out);
+            run.finish().quiet_success();
+            drop(yes);
+        }
+    }
+}
+
+/// The original writes to standard output first, and so never comes to the other one.
+#[test]
+fn output_without_room_does_not_keep_it_when_a_reader_has_gone() {
+    let (_nobody_reads, full) = pipe();
+    let capacity = fullbore::capacity::get(&full).unwrap();
+    (&full).write_all(&vec![0; capacity]).unwrap();
+    let (read_end, write_end) = pipe();
+    drop(read_end);
+    let mut tee = fullbore("tee");
+    tee.arg(path_of(&full));
+    start(tee, source("pipe", &seeded()[..MIB]), write_end)
+        .finish()
+        .quiet_success();
+}
+
+#[test]
+fn every_mode_ends_where_the_original_ends() {
+    let modes = [
+        "",
+        "-p",
+        "--output-error=warn",
+        "--output-error=warn-nopipe",
+        "--output-error=exit",
+        "--output-error=exit-nopipe",
+    ];
+    let lines = modes.iter().flat_map(|mode| {
+        [
+            format!("yes | tee {mode} | head -n 1; echo ${{PIPESTATUS[*]}}"),
+            format!("tee {mode} < /dev/zero | head -c 1 | wc -c; echo ${{PIPESTATUS[*]}}"),
+        ]
+    });
+    let mut lines: Vec<_> = lines.collect();
+    for mode in ["", "--output-error=exit"] {
+        lines.push(format!(
+            "yes | tee {mode} /dev/null | head -n 1; echo ${{PIPESTATUS[*]}}"
+        ));
+    }
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    tools::same_as_the_original(&["tee"], &lines);
+}
+
+/// What looks out for its outputs, by its own name and as a link.
+fn each_that_watches(work: impl Fn(Command)) {
+    let links = Links::new(&["tee"]);
+    for mode in [
+        "-p",
+        "--output-error=warn-nopipe",
+        "--output-error=exit-nopipe",
+    ] {
+        work(fullbore(&format!("tee {mode}")));
+        work(command(links.path("tee"), mode));
+    }
+}
+
+#[test]
+fn end_of_the_last_reader_is_noticed_while_there_is_no_input() {
+    each_that_watches(|tee| {
+        let (_idle, from_us) = UnixStream::pair().unwrap();
+        let (from_pipe, _to_pipe) = pipe();
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let typed = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        for input in [OwnedFd::from(from_us), from_pipe.into(), typed.into()] {
+            let (read_end, write_end) = pipe();
+            let mut again = command(tee.get_program(), "");
+            again.args(tee.get_args());
+            let run = start(again, input, write_end);
+            drop(read_end);
+            run.finish().quiet_success();
+        }
+    });
+}
+
+#[test]
+fn outputs_that_are_left_get_everything_before_the_last_one_ends_it() {
+    each_that_watches(|mut tee| {
+        let (mut other, to_other) = pipe();
+        let (mut out, to_out) = pipe();
+        let (from_us, mut to_tee) = pipe();
+        tee.arg(path_of(&to_other));
+        let run = start(tee, from_us, to_out);
+        let mut got = [0; 8];
+        to_tee.write_all(b"a\n").unwrap();
+        assert_eq!(out.read(&mut got).unwrap(), 2);
+        assert_eq!(other.read(&mut got).unwrap(), 2);
+        drop((out, to_other));
+        to_tee.write_all(b"b\n").unwrap();
+        assert_eq!(other.read(&mut got).unwrap(), 2);
+        assert_eq!(&got[..2], b"b\n");
+        drop(other);
+        run.finish().quiet_success();
+    });
+}
+
+#[test]
+fn file_is_written_to_the_end_of_the_input_after_the_reader_has_gone() {
+    each_that_watches(|mut tee| {
+        let place = tempfile::tempdir().unwrap();
+        tee.arg("all").current_dir(place.path());
+        let (read_end, write_end) = pipe();
+        let (from_us, mut to_tee) = pipe();
+        let run = start(tee, from_us, write_end);
+        drop(read_end);
+        for _ in 0..3 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            to_tee.write_all(b"line\n").unwrap();
+        }
+        drop(to_tee);
+        run.finish().quiet_success();
+        let all = std::fs::read(place.path().join("all")).unwrap();
+        assert_eq!(all, b"line\n".repeat(3));
+    });
 }
 
 #[test]
@@ -176,7 +324,7 @@ fn pipes_that_are_refused_cost_nothing_but_speed() {
     let data = &seeded()[..6 * MIB];
     let place = tempfile::tempdir().unwrap();
     for limit in ["ulimit -n 4", "ulimit -n 5", "ulimit -n 7"] {
-        let mut shell = Command::new("bash");
+        let mut shell = command("bash", "");
         shell.args(["-c", &format!("{limit}; exec \"$0\" tee one"), BINARY]);
         shell.current_dir(place.path());
         let output = Sink::new("unix socket", data);

@@ -12,6 +12,8 @@ mod ends;
 mod limits;
 #[path = "view/others.rs"]
 mod others;
+#[path = "view/refused.rs"]
+mod refused;
 #[path = "view/terminal.rs"]
 mod terminal;
 #[path = "view/tools.rs"]

@@ -12,10 +12,12 @@ mod sight;
 
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::head::Head;
 use crate::machine::{self, Machine};
+use crate::sys::plain;
 
 pub use cost::Measured;
 
@@ -104,7 +106,7 @@ impl Check {
 
     /// What would help; where descriptors ran out that is known, whatever the check was about.
     fn change(mut self, change: impl Into<String>) -> Self {
-        self.change = Some(if self.found.contains("Too many open files") {
+        self.change = Some(if self.found.contains(&plain(&Errno::MFILE.into())) {
             "raise the limit of open files (ulimit -n)".to_owned()
         } else {
             change.into()

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod faults;
+mod font;
 pub mod gup;
 pub mod head;
 pub mod ladder;

@@ -1,10 +1,14 @@
 //! Reads saved runs of every kind and version, whoever wrote them: what a file says is checked before anyone relies on it.
+//!
+//! Nothing of a file is kept but what has a place in a run: unknown fields are passed over, and what is too much for any run
+//! is refused first.
+
+mod survey;
 
 use std::fmt;
 
 use fullbore::{Error, Result};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::bandwidth;
 use crate::head::Head;
@@ -74,8 +78,6 @@ impl std::str::FromStr for Kind {
 }
 
 const PREFIX: &str = "fullbore.";
-/// Beyond this a number is no measurement, whatever its unit.
-const LARGEST: f64 = 1e15;
 /// Longer texts are cut where they are shown.
 const SHOWN: usize = 120;
 
@@ -109,14 +111,14 @@ impl Saved {
 /// `what: why; what to do`, safe to print: not JSON (cut short, say), not a run of ours, of a newer version, a field
 /// that is missing or of the wrong type, a number that cannot be one.
 pub fn load(text: &str) -> Result<Saved> {
-    load_named("the saved run", text)
+    load_named("the saved run", text.as_bytes())
 }
 
 /// [`load`] of a run that has a name, which errors then begin with.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_named(name: &str, text: &str) -> Result<Saved> {
+pub fn load_named(name: &str, text: &[u8]) -> Result<Saved> {
     parse(text).map_err(|Bad(why, what_to_do)| {
         Error::new(format!("{} cannot be read", shown(name)), why, what_to_do)
     })
@@ -125,17 +127,20 @@ pub fn load_named(name: &str, text: &str) -> Result<Saved> {
 /// Why a text is no saved run, and what to do about it.
 struct Bad(String, &'static str);
 
-fn parse(text: &str) -> std::result::Result<Saved, Bad> {
-    let document: Value = serde_json::from_str(text).map_err(not_json)?;
-    let schema = document.get("schema").and_then(Value::as_str);
-    let kind =
-        kind_of(schema.ok_or_else(|| foreign("it has no \"schema\": \"fullbore.…\"".to_owned()))?)?;
-    numbers_are_sane(&document, &mut String::new(), false)?;
+fn parse(text: &[u8]) -> std::result::Result<Saved, Bad> {
+    let (survey, walked) = survey::survey(text);
+    if survey.too_large {
+        return Err(foreign("it is larger than any saved run".to_owned()));
+    }
+    walked.map_err(not_json)?;
+    let no_schema = || foreign("it has no \"schema\": \"fullbore.…\"".to_owned());
+    let kind = kind_of(&survey.schema.ok_or_else(no_schema)?)?;
+    survey.bad_number.map_or(Ok(()), Err)?;
     let saved = match kind {
-        Kind::Ladder => Saved::Ladder(typed(kind, &document)?),
-        Kind::Profile => Saved::Profile(typed(kind, &document)?),
-        Kind::Sweep => Saved::Sweep(typed(kind, &document)?),
-        Kind::Bandwidth => Saved::Bandwidth(typed(kind, &document)?),
+        Kind::Ladder => Saved::Ladder(typed(kind, text)?),
+        Kind::Profile => Saved::Profile(typed(kind, text)?),
+        Kind::Sweep => Saved::Sweep(typed(kind, text)?),
+        Kind::Bandwidth => Saved::Bandwidth(typed(kind, text)?),
     };
     Ok(saved)
 }
@@ -206,54 +211,15 @@ fn kind_of(schema: &str) -> std::result::Result<Kind, Bad> {
     )))
 }
 
-/// A number must be something that can have been measured. Whole numbers other than rates are left to the types of their
-/// fields: a seed may be anything.
-fn numbers_are_sane(
-    value: &Value,
-    path: &mut String,
-    in_rate: bool,
-) -> std::result::Result<(), Bad> {
-    let outer = path.len();
-    let made_up = |why: String| Err(Bad(why, "it was damaged or made up: use another run"));
-    match value {
-        Value::Number(n) if n.is_f64() || in_rate => {
-            let x = n.as_f64().unwrap_or(f64::INFINITY);
-            if x.abs() > LARGEST {
-                return made_up(format!("{} is {n}, which nothing measures", shown(path)));
-            }
-            if in_rate && x < 0.0 {
-                return made_up(format!("{} is {n}, and no rate is negative", shown(path)));
-            }
-        }
-        Value::Array(values) => {
-            for (i, value) in values.iter().enumerate() {
-                path.push_str(&format!("[{i}]"));
-                numbers_are_sane(value, path, in_rate)?;
-                path.truncate(outer);
-            }
-        }
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                let dot = if outer == 0 { "" } else { "." };
-                path.push_str(&format!("{dot}{name}"));
-                let in_rate = in_rate || name == "gib_per_s" || name == "mb_per_s";
-                numbers_are_sane(value, path, in_rate)?;
-                path.truncate(outer);
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn typed<T: DeserializeOwned>(kind: Kind, document: &Value) -> std::result::Result<Box<T>, Bad> {
+fn typed<T: DeserializeOwned>(kind: Kind, text: &[u8]) -> std::result::Result<Box<T>, Bad> {
     // Of a field of the head that is wrong, the whole document could not say which it is.
-    placed::<Head>(kind, document)?;
-    placed(kind, document).map(Box::new)
+    placed::<Head>(kind, text)?;
+    placed(kind, text).map(Box::new)
 }
 
-fn placed<T: DeserializeOwned>(kind: Kind, document: &Value) -> std::result::Result<T, Bad> {
-    serde_path_to_error::deserialize(document).map_err(|e| {
+fn placed<T: DeserializeOwned>(kind: Kind, text: &[u8]) -> std::result::Result<T, Bad> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = match e.path().to_string() {
             path if path == "." => String::new(),
             path => format!(" at {}", shown(&path)),
@@ -273,6 +239,7 @@ fn placed<T: DeserializeOwned>(kind: Kind, document: &Value) -> std::result::Res
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::Value;
 
     /// A run that an earlier version saved, and that every later one must read.
     const OLD: &str = include_str!("../../runs/2026-11-21-epyc-kvm/ladder.json");
@@ -369,6 +336,38 @@ mod tests {
         assert_eq!(shown("\u{9b}2J\u{202e}"), "\\u{9b}2J\\u{202e}");
         assert_eq!(shown("Zürich ×8"), "Zürich ×8");
         assert_eq!(shown(&"x".repeat(500)).chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn what_is_too_much_for_a_run_is_refused_wherever_it_is() {
+        let many = |value: &str, n| format!("[{}]", vec![value; n].join(","));
+        for (at, value) in [
+            ("unknown", many("1", 100_001)),
+            ("unknown", many("{\"a\":[null]}", 50_000)),
+            ("warnings", many("\"\"", 100_001)),
+            ("machine", many("[[]]", 50_000)),
+            ("rungs", many("0", 1001)),
+            ("cells", many("0", 2501)),
+            ("cells", format!("[{}]", many("\"\"", 600_001))),
+            ("cells", format!("[{}]", many("1", 2_500_000))),
+            ("label", format!("\"{}\"", "x".repeat((1 << 20) + 1))),
+        ] {
+            // Whatever comes behind it is not looked at.
+            let text = format!("{{\"schema\":\"fullbore.ladder/1\",\"{at}\":{value}, ?");
+            assert!(error(&text).contains("larger than any saved run"), "{at}");
+        }
+        // Less than that is a question of the form.
+        let text = format!("{{\"unknown\":{},{}", many("1", 90_000), &OLD[1..]);
+        assert_eq!(load(&text).unwrap().kind(), Kind::Ladder);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_run() {
+        let mut bytes = OLD.as_bytes().to_vec();
+        let at = OLD.find("KVM guest").unwrap();
+        bytes[at] = 0xFF;
+        let text = load_named("it", &bytes).unwrap_err().to_string();
+        assert!(text.contains("not JSON"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Everything comes from `/proc` and `/sys`; a file that is missing leaves its field empty. Parsing is apart from reading.
 
+mod hypervisor;
 mod steal;
 mod topology;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 
+pub use hypervisor::Hypervisor;
 pub use steal::{CpuTicks, cpu_ticks, larger_steal, steal_share};
 pub use topology::{Cache, CpuPair, Topology, parse_cpu_list};
 
@@ -48,37 +50,12 @@ pub struct Machine {
     pub governor: Option<String>,
 }
 
-/// A kind of hypervisor.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Hypervisor {
-    /// KVM, with or without QEMU.
-    Kvm,
-    /// Xen.
-    Xen,
-    /// VMware.
-    Vmware,
-    /// Microsoft Hyper-V.
-    HyperV,
-    /// VirtualBox.
-    VirtualBox,
-    /// The processor says that there is one; nothing says which.
-    Other,
-}
-
 impl Machine {
     /// Looks at this machine, through the eyes of the calling thread (its CPU affinity).
     pub fn detect() -> Self {
         let cpus_online = read("/sys/devices/system/cpu/online").and_then(|s| parse_cpu_list(&s));
         let topology = Topology::detect(cpus_online.as_deref().unwrap_or_default());
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-        let dmi = ["sys_vendor", "product_name"]
-            .iter()
-            .filter_map(|name| read(&format!("/sys/class/dmi/id/{name}")))
-            .collect::<Vec<_>>()
-            .join(" ");
-        let hypervisor_type = read("/sys/hypervisor/type").unwrap_or_default();
         let thp = |name| read(&format!("/sys/kernel/mm/transparent_hugepage/{name}"));
         let governor = topology.cpus_allowed.first().and_then(|cpu| {
             read(&format!(
@@ -92,7 +69,7 @@ impl Machine {
             cpus_online,
             topology,
             page_size: rustix::param::page_size(),
-            hypervisor: hypervisor(&cpuinfo, &hypervisor_type, &dmi),
+            hypervisor: hypervisor::detect(&cpuinfo),
             thp_enabled: thp("enabled").and_then(|s| chosen(&s)),
             thp_defrag: thp("defrag").and_then(|s| chosen(&s)),
             thp_size: thp("hpage_pmd_size").and_then(|s| s.parse().ok()),
@@ -140,27 +117,6 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
-/// Tells the kind of hypervisor from the processor's flags, `/sys/hypervisor/type` and the firmware's product names.
-/// Only the kind: product names may say more about their owner than they should.
-fn hypervisor(cpuinfo: &str, hypervisor_type: &str, dmi: &str) -> Option<Hypervisor> {
-    if hypervisor_type == "xen" {
-        return Some(Hypervisor::Xen);
-    }
-    let flagged = value(cpuinfo, "flags")
-        .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
-    let named = [
-        ("KVM", Hypervisor::Kvm),
-        ("QEMU", Hypervisor::Kvm),
-        ("VMware", Hypervisor::Vmware),
-        ("VirtualBox", Hypervisor::VirtualBox),
-        ("Microsoft Corporation Virtual Machine", Hypervisor::HyperV),
-        ("HVM domU", Hypervisor::Xen),
-    ]
-    .iter()
-    .find_map(|(mark, kind)| dmi.contains(mark).then_some(*kind));
-    named.or(flagged.then_some(Hypervisor::Other))
-}
-
 /// The word in brackets, in files that list every choice: `always [madvise] never`.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
@@ -204,8 +160,6 @@ mod tests {
     const X86: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n\
         model name\t: AMD EPYC\nstepping\t: 1\nflags\t\t: fpu vme x2apic hypervisor lahf_lm\n\n\
         processor\t: 1\nmodel name\t: AMD EPYC\n";
-    const X86_BARE: &str = "model name\t: 12th Gen Intel(R) Core(TM) i7-12700K\n\
-        flags\t\t: fpu vme vmx\nvmx flags\t: vnmi hypervisor\n";
     const ARM: &str = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes\n\
         CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n\
         processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
@@ -223,29 +177,6 @@ mod tests {
             Some("implementer 0x41 part 0xd05, implementer 0x41 part 0xd0c")
         );
         assert_eq!(cpu_model(""), None);
-    }
-
-    #[test]
-    fn hypervisor_is_told_by_kind_only() {
-        assert_eq!(hypervisor(X86, "", ""), Some(Hypervisor::Other));
-        assert_eq!(
-            hypervisor(X86, "", "QEMU Standard PC (Q35 + ICH9, 2009)"),
-            Some(Hypervisor::Kvm)
-        );
-        assert_eq!(
-            hypervisor(ARM, "", "QEMU KVM Virtual Machine"),
-            Some(Hypervisor::Kvm)
-        );
-        assert_eq!(
-            hypervisor(X86, "", "Microsoft Corporation Virtual Machine"),
-            Some(Hypervisor::HyperV)
-        );
-        assert_eq!(
-            hypervisor(X86, "xen", "Xen HVM domU"),
-            Some(Hypervisor::Xen)
-        );
-        assert_eq!(hypervisor(X86_BARE, "", "ASUS System Product Name"), None);
-        assert_eq!(hypervisor("", "", ""), None);
     }
 
     #[test]
@@ -277,7 +208,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_parsed_without_panic(text in "[a-z0-9:,\\-\\[\\]KM \n\t]{0,80}") {
-            let _ = (cpu_model(&text), chosen(&text), memory_total(&text), hypervisor(&text, &text, &text));
+            let _ = (cpu_model(&text), chosen(&text), memory_total(&text));
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Reader<'a> {
     fd: BorrowedFd<'a>,
     way: Way<'a>,
     waiter: Waiter,
+    /// Calls in a row that would block: see [`Waiter::is_refused`].
+    in_vain: u32,
     /// What `--verify` expects, if not the sequence.
     pattern: Option<Vec<u8>>,
     note: Option<String>,
@@ -72,6 +74,7 @@ impl<'a> Reader<'a> {
             fd,
             way,
             waiter: Waiter::new(config.wait, End::Read),
+            in_vain: 0,
             pattern: (config.write_with == WriteWith::Tee).then(|| tee_pattern(config.verify)),
             note,
         })
@@ -114,7 +117,10 @@ impl<'a> Reader<'a> {
                         self.config.read_with, counters.bytes
                     ),
                     e,
-                    "",
+                    match self.config.read_with {
+                        ReadWith::Read => "give it another standard input",
+                        _ => "use --read-with read, which any sandbox and any input allows",
+                    },
                 )
             })?;
             if taken == Some(0) {
@@ -153,10 +159,16 @@ impl<'a> Reader<'a> {
             }
         });
         match taken {
-            Ok(n) => Ok(Some(n)),
+            Ok(n) => {
+                self.in_vain = 0;
+                Ok(Some(n))
+            }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 counters.would_block += 1;
                 if !matches!(self.way, Way::SharedMemory(..)) {
+                    if self.waiter.is_refused(self.fd, &mut self.in_vain)? {
+                        return Err(e);
+                    }
                     self.waiter.after_would_block(self.fd)?;
                 }
                 Ok(None)

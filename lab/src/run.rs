@@ -8,6 +8,7 @@ use crate::head::Head;
 use crate::memory::MemoryRates;
 use crate::pair::Reports;
 use crate::rung::{Place, Rung};
+use crate::side::Path;
 use crate::stats::{self, Estimate, Verdict};
 use crate::trial::{SideReport, Until};
 pub use state::{LineTravel, State};
@@ -191,9 +192,9 @@ pub struct RungResult {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathPair {
     /// Way in.
-    pub writer: crate::side::Path,
+    pub writer: Path,
     /// Way out.
-    pub reader: crate::side::Path,
+    pub reader: Path,
 }
 
 /// More than this share of stolen or waited-for time is flagged.
@@ -349,11 +350,11 @@ fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
         ));
     }
     let asked = rung.config.write_with.to_string();
-    let writers = |s: &Sample| crate::side::Path::of_all(s.pairs().map(|(w, _)| &w.path));
+    let writers = |s: &Sample| Path::of_all(s.pairs().map(|(writer, _)| &writer.path));
     let of_trials: Vec<_> = samples.iter().map(writers).collect();
-    let note = |path: &crate::side::Path| path.note.clone();
+    let note = |path: &Path| path.note.clone();
     let last = samples.last();
-    match crate::side::Path::of_all(&of_trials).left(&asked) {
+    match Path::of_all(&of_trials).left(&asked) {
         Some(left) => {
             let which = of_trials.iter().map(|p| p.left(&asked).is_some());
             doubts.extend(trials(which.collect(), &format!("writer: {left},")));

@@ -11,7 +11,7 @@ use fullbore::wait::Wait;
 use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Config, WriteWith};
 use crate::sys::SharedMemory;
 
 /// What one side has done so far.
@@ -91,21 +91,25 @@ impl Path {
     /// Which bytes did not go the way that was asked for, and why, if there are any.
     #[must_use]
     pub fn left(&self, asked: &str) -> Option<String> {
-        let all = self
-            .bytes_by
-            .values()
-            .fold(0, |sum: u64, n| sum.saturating_add(*n));
-        let mut others = self.bytes_by.iter().filter(|(way, _)| *way != asked);
-        let (way, bytes) = others.next()?;
+        if asked == WriteWith::Auto.to_string() {
+            return None; // any of them was asked for
+        }
+        let sum = |bytes: u64, (_, more): (&String, &u64)| bytes.saturating_add(*more);
+        let others = || self.bytes_by.iter().filter(|(way, _)| *way != asked);
+        let names: Vec<_> = others().map(|(way, _)| way.as_str()).collect();
+        let (bytes, all) = (others().fold(0, sum), self.bytes_by.iter().fold(0, sum));
         let why = self
             .note
-            .as_ref()
+            .as_deref()
             .map_or(String::new(), |note| format!(": {note}"));
-        Some(format!(
-            "{} of {} went by {way}, not {asked}{why}",
-            Size(*bytes),
-            Size(all)
-        ))
+        (!names.is_empty()).then(|| {
+            let names = names.join(" and ");
+            format!(
+                "{} of {} went by {names}, not {asked}{why}",
+                Size(bytes),
+                Size(all)
+            )
+        })
     }
 }
 

@@ -6,11 +6,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use fullbore::pages::Pages;
+use fullbore::size::Size;
 use fullbore::sys::{self, End, SpliceFlags};
 use fullbore::wait::Waiter;
 use fullbore::write::fresh::PIECE;
 use fullbore::write::recycle::Recycle;
-use fullbore::writer::Way as LibraryWay;
+use fullbore::writer::{LARGE, Way as LibraryWay};
 use fullbore::{Constant, Error, PipeWriter, Result, capacity};
 
 use crate::config::{Config, PipeSize, WriteWith};
@@ -107,14 +108,18 @@ impl<'a> Writer<'a> {
 
     /// How bytes move, and why not as asked.
     pub fn path(&mut self) -> Path {
-        let pages = self.config.pages;
+        let (pages, asked) = (self.config.pages, self.config.write_with);
         let way = match &self.way {
             Way::Write(..) => format!("write, {pages} pages"),
             Way::Vmsplice(..) if self.config.same_buffer => {
                 format!("vmsplice, halves of one buffer, {pages} pages")
             }
             Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
-            Way::InPlace(..) | Way::Fat(..) => self.config.write_with.to_string(),
+            Way::InPlace(..) | Way::Fat(..) if self.moves_little() => {
+                let large = Size(LARGE as u64);
+                format!("write, as the buffer of {asked} is below {large}")
+            }
+            Way::InPlace(..) | Way::Fat(..) => asked.to_string(),
             Way::Tee(constant) => constant.path(),
             Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
@@ -128,10 +133,15 @@ impl<'a> Writer<'a> {
         path
     }
 
+    /// Whether each piece is so small that the library gives it to write(2) anyway.
+    fn moves_little(&self) -> bool {
+        self.way.buffer_len() < LARGE
+    }
+
     /// How bytes have moved between two moments, and how many of them each way.
     pub fn path_between(&mut self, start: &Counters, end: &Counters) -> Path {
         let mut path = self.path();
-        if self.way.library().is_some() {
+        if self.way.library().is_some() && !self.moves_little() {
             let moved = std::array::from_fn::<_, { LibraryWay::ALL.len() }, _>(|i| {
                 end.by_way[i] - start.by_way[i]
             });
@@ -157,7 +167,10 @@ impl<'a> Writer<'a> {
                     self.config.write_with, counters.bytes
                 ),
                 e,
-                "look at the other end of the pipe",
+                match self.config.write_with {
+                    WriteWith::Write => "send standard output somewhere else",
+                    _ => "use --write-with write, which any sandbox and any output allows",
+                },
             )),
             _ => Ok(counters),
         }
@@ -371,15 +384,12 @@ fn set_capacity(config: &Config, fd: BorrowedFd<'_>) -> Result<Option<String>> {
     let Some(want) = config.capacity() else {
         return Ok(None);
     };
-    let size = fullbore::size::Size(want);
+    let size = Size(want);
     let granted = capacity::set(fd, usize::try_from(want).unwrap_or(usize::MAX))?;
     if granted as u64 != want {
         return Err(Error::new(
             format!("capacity {size} refused"),
-            format!(
-                "the kernel rounds it to {}",
-                fullbore::size::Size(granted as u64)
-            ),
+            format!("the kernel rounds it to {}", Size(granted as u64)),
             "ask for a power of two of pages",
         ));
     }

@@ -6,13 +6,15 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::size::Size;
+use crate::sys;
 
 /// Reads the capacity of a pipe in bytes (`F_GETPIPE_SZ`): slots times the size of a page.
 ///
 /// # Errors
 /// The descriptor is not a pipe.
 pub fn get(fd: impl AsFd) -> Result<usize> {
-    rustix::pipe::fcntl_getpipe_size(fd).map_err(|e| explain("capacity cannot be read", e))
+    rustix::pipe::fcntl_getpipe_size(&fd)
+        .map_err(|e| explain("capacity cannot be read", e, sys::is_pipe(&fd)))
 }
 
 /// Asks for a capacity in bytes (`F_SETPIPE_SZ`) and returns what was granted: the kernel rounds up to a power of two
@@ -22,8 +24,10 @@ pub fn get(fd: impl AsFd) -> Result<usize> {
 /// Above `fs.pipe-max-size` without privilege, above the user's share of pipe memory, smaller than what the pipe holds
 /// now, or not a pipe.
 pub fn set(fd: impl AsFd, bytes: usize) -> Result<usize> {
-    rustix::pipe::fcntl_setpipe_size(&fd, bytes)
-        .map_err(|e| explain(&format!("capacity {} refused", Size(bytes as u64)), e))?;
+    rustix::pipe::fcntl_setpipe_size(&fd, bytes).map_err(|e| {
+        let what = format!("capacity {} refused", Size(bytes as u64));
+        explain(&what, e, sys::is_pipe(&fd))
+    })?;
     get(fd)
 }
 
@@ -70,7 +74,7 @@ fn number(path: &str) -> Option<usize> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn explain(what: &str, errno: Errno) -> Error {
+fn explain(what: &str, errno: Errno, is_pipe: bool) -> Error {
     match errno {
         Errno::PERM => {
             let limit = limit().map_or("unknown".into(), |l| Size(l as u64).to_string());
@@ -85,10 +89,10 @@ fn explain(what: &str, errno: Errno) -> Error {
             )
         }
         Errno::BUSY => Error::system(what, errno, "the pipe holds more than that; read it first"),
-        Errno::BADF | Errno::INVAL => Error::new(
+        Errno::BADF | Errno::INVAL if !is_pipe => Error::new(
             what,
-            "the descriptor is not a pipe, or the size is out of range",
-            "connect it with | to another program, and ask for at most 2GiB",
+            "the descriptor is not a pipe",
+            "connect it with | to another program",
         ),
         other => Error::system(what, other, "a sandbox may forbid fcntl"),
     }
@@ -97,7 +101,6 @@ fn explain(what: &str, errno: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
 
     #[test]
     fn grants_a_power_of_two_of_pages() {
@@ -113,6 +116,15 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         let text = get(&null).unwrap_err().to_string();
         assert!(text.contains("not a pipe"), "{text}");
+    }
+
+    #[test]
+    fn pipe_whose_size_is_refused_is_not_said_to_be_none() {
+        for errno in [Errno::INVAL, Errno::BADF, Errno::NOSYS] {
+            let text = explain("capacity", errno, true).to_string();
+            assert!(!text.contains("not a pipe"), "{text}");
+            assert!(text.contains("sandbox"), "{text}");
+        }
     }
 
     #[test]

@@ -45,10 +45,11 @@ pub struct Failed {
 /// What one [`Fanout::step`] has done.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// Bytes that were taken from the input, and that every output has which did not fail. Zero is end of file, or that
-    /// every output has failed.
+    /// Bytes that were taken from the input. Zero, and no output that failed, is end of file, or that every output has
+    /// failed before.
     pub bytes: usize,
-    /// Outputs that failed in this step. They get nothing more.
+    /// Outputs that failed in this step. They get nothing more. Where there are any, the others may not have all of the
+    /// bytes yet: they get them in the next step.
     pub failed: Vec<Failed>,
 }
 
@@ -87,11 +88,11 @@ pub fn fanout(from: impl AsFd, to: &[BorrowedFd<'_>]) -> io::Result<FannedOut> {
     let mut done = FannedOut::default();
     loop {
         let step = fanout.step(usize::MAX)?;
-        done.bytes += step.bytes as u64;
-        done.failed.extend(step.failed);
-        if step.bytes == 0 {
+        if step.bytes == 0 && step.failed.is_empty() {
             return Ok(done);
         }
+        done.bytes += step.bytes as u64;
+        done.failed.extend(step.failed);
     }
 }
 
@@ -105,6 +106,8 @@ pub struct Fanout<'fd> {
     /// What was moved so far, and whether pipes were made larger because of that.
     moved: u64,
     grown: bool,
+    /// Whether outputs are looked at while the input has nothing.
+    watches: bool,
     waits: Waiter,
 }
 
@@ -119,12 +122,21 @@ impl<'fd> Fanout<'fd> {
             by_hand: None,
             moved: 0,
             grown: false,
+            watches: false,
             waits: Waiter::new(Wait::Block, End::Read),
         };
         if let Err(reason) = fanout.make_pipes() {
             fanout.go_by_hand(reason);
         }
         fanout
+    }
+
+    /// Notices an output whose reader has gone also while the input has nothing. Without this it is noticed when there is
+    /// something to write. It costs a `poll(2)` per step.
+    #[must_use]
+    pub fn watching(mut self) -> Self {
+        self.watches = true;
+        self
     }
 
     /// How bytes reach an output, and why not in a better way.
@@ -144,24 +156,45 @@ impl<'fd> Fanout<'fd> {
     }
 
     /// Takes some bytes from the input, at most `most` (and what fits into a pipe), and gives all of them to every output
-    /// that has not failed.
+    /// that has not failed. Returns early where one fails.
     ///
     /// # Errors
     /// What the system calls report of the input; nothing was taken from it then.
     pub fn step(&mut self, most: usize) -> io::Result<Step> {
         let mut step = Step::default();
-        let Some(last) = self.outputs.iter().rposition(|o| !o.failed) else {
+        self.deliver(&mut step.failed)?; // what an early return has left
+        if step.failed.is_empty() && self.watches && self.live() > 0 {
+            self.wait_for_input(&mut step.failed)?;
+        }
+        let last = self.outputs.iter().rposition(|o| !o.failed);
+        let (Some(last), true) = (last, step.failed.is_empty()) else {
             return Ok(step);
         };
         step.bytes = self.take(last, most.min(PIECE))?;
-        if step.bytes > 0 {
-            self.deliver(&mut step.failed)?;
-            self.moved += step.bytes as u64;
-            if !self.grown && self.moved >= GROW_AFTER {
-                self.grow();
-            }
+        self.moved += step.bytes as u64;
+        self.deliver(&mut step.failed)?;
+        let delivered = !self.outputs.iter().any(Output::is_pending);
+        if !self.grown && self.moved >= GROW_AFTER && delivered {
+            self.grow();
         }
         Ok(step)
+    }
+
+    /// Waits until the input has something or is at its end, or until nobody reads an output any more.
+    fn wait_for_input(&mut self, failed: &mut Vec<Failed>) -> io::Result<()> {
+        let live = |(_, o): &(usize, &mut Output<'fd>)| !o.failed && o.may_break;
+        let mut watched: Vec<_> = self.outputs.iter_mut().enumerate().filter(live).collect();
+        let gone = sys::wait_for_input(self.from, watched.iter().map(|(_, o)| o.to))?;
+        for ((index, output), gone) in watched.iter_mut().zip(gone) {
+            if gone {
+                output.fail();
+                failed.push(Failed {
+                    output: *index,
+                    error: rustix::io::Errno::PIPE.into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Takes a batch and gives each output its copy; zero is end of file.
@@ -241,8 +274,8 @@ impl<'fd> Fanout<'fd> {
         self.by_hand = Some(reason);
     }
 
-    /// Moves on to each output what it still has to get. One that is full keeps no other waiting: a reader of both might
-    /// want something from the other one first.
+    /// Moves on to each output what it still has to get, or until one fails. One that is full keeps no other waiting: a
+    /// reader of both might want something from the other one first.
     fn deliver(&mut self, failed: &mut Vec<Failed>) -> io::Result<()> {
         loop {
             let mut progress = false;
@@ -256,6 +289,9 @@ impl<'fd> Fanout<'fd> {
                         failed.push(Failed { output, error });
                     }
                 }
+            }
+            if !failed.is_empty() {
+                return Ok(()); // whoever waits for the others may want to end
             }
             let mut pending = self.outputs.iter_mut().filter(|o| o.is_pending());
             match (pending.next(), pending.next()) {

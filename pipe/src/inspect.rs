@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::capacity;
 use crate::private::Private;
-use crate::pump::is_refusal;
+use crate::pump::{PACKETS, is_refusal};
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter};
 
@@ -73,9 +73,13 @@ impl<'fd> Inspect<'fd> {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
-        let (way, fallback) = match (Private::large(), Private::large()) {
-            (Ok(slots), Ok(copies)) => (Way::Tee { slots, copies }, None),
-            (Err(e), _) | (_, Err(e)) => (Way::Copy, Some(e.to_string())),
+        let (way, fallback) = if sys::is_of_packets(from) {
+            (Way::Copy, Some(PACKETS.to_owned()))
+        } else {
+            match (Private::large(), Private::large()) {
+                (Ok(slots), Ok(copies)) => (Way::Tee { slots, copies }, None),
+                (Err(e), _) | (_, Err(e)) => (Way::Copy, Some(e.to_string())),
+            }
         };
         Self {
             from,
@@ -103,7 +107,8 @@ impl<'fd> Inspect<'fd> {
         self.blame
     }
 
-    /// Shows the bytes that come next; waits for some where there are none. Takes at most `most` bytes from the input.
+    /// Shows the bytes that come next; waits for some where there are none. Takes at most `most` bytes from the input: of a
+    /// packet (of a socket, or a pipe with `O_DIRECT`) the rest may be lost then, and delivering less is the way to slow down.
     /// Empty at the end of the file.
     ///
     /// # Errors

@@ -161,8 +161,8 @@ impl Pages {
         // SAFETY: the range is our own mapping, and neither advice changes its contents.
         match unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped, advice) } {
             Ok(()) => Ok(()),
-            // A kernel built without transparent huge pages has small ones anyway.
-            Err(Errno::INVAL) if self.kind == PageKind::Small => Ok(()),
+            // Without the advice they may be merged into huge ones, which is no harm to anyone.
+            Err(_) if self.kind == PageKind::Small => Ok(()),
             Err(e) => Err(Error::system(
                 "huge pages refused",
                 e,

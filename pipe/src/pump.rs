@@ -52,12 +52,15 @@ pub struct Copied {
     pub fallback: Option<(Route, String)>,
 }
 
-/// Bytes per call at most; a round number that fits every kernel's limit (`MAX_RW_COUNT`).
-const PIECE: usize = 1 << 30;
 /// A call that moved less than this from pipe to pipe came early: see [`Pump::splice`].
 const BATCH: usize = 512 << 10;
-/// Bytes of the buffer of [`Route::Copy`].
+/// Bytes of the buffer of [`Route::Copy`]: more than any packet has where `net.core.wmem_max` is as Linux sets it.
 const BUFFER: usize = 256 << 10;
+/// Calls in a row that would block, after each of which both sides became ready. One that another process empties or fills
+/// may do so a few times; reading and writing is right in any case.
+const IN_VAIN_AT_MOST: u32 = 100;
+/// Why packets are read by hand: splice takes as much of one as the private pipe has room for, and the rest is gone.
+pub(crate) const PACKETS: &str = "the input is one of packets";
 
 /// Moves everything from one descriptor to the other until end of file.
 ///
@@ -69,9 +72,12 @@ const BUFFER: usize = 256 << 10;
 /// that mark, which a read end does not show. Whoever reads less than a packet there loses the rest of it, as from the first
 /// pipe.
 ///
+/// What comes from a file is moved by reference: until it is read at the other end, a change of the file changes it there,
+/// too. [`copy_by_value`] does without that.
+///
 /// # Errors
-/// What the system calls report. Bytes that were moved before have arrived: an error after that is final, and never a
-/// reason to try another route.
+/// What the system calls report. Bytes that were moved before have arrived. A call that is refused and has moved nothing is
+/// no error: the next route is tried.
 ///
 /// # Examples
 /// ```
@@ -84,20 +90,36 @@ const BUFFER: usize = 256 << 10;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn copy(from: impl AsFd, to: impl AsFd) -> io::Result<Copied> {
-    let (from, to) = (from.as_fd(), to.as_fd());
-    let mut pump = Pump::new(from, to);
-    let mut bytes = 0;
-    loop {
-        match pump.step(PIECE)? {
-            0 => break,
-            n => bytes += n as u64,
-        }
-    }
-    Ok(Copied {
-        bytes,
-        route: pump.route(),
-        fallback: pump.fallback,
-    })
+    Pump::new(from.as_fd(), to.as_fd()).run()
+}
+
+/// Moves everything from one descriptor to the other, as [`copy`] does, but never by reference: after `Ok`, nothing that
+/// happens to the input changes a byte of what was delivered, however late it is read.
+///
+/// Bytes are read and written, which costs a copy and a page more for each; between two files the kernel copies them
+/// (`copy_file_range(2)`), or has both share them until one is written.
+///
+/// # Errors
+/// As [`copy`].
+///
+/// # Examples
+/// ```
+/// use std::io::{Seek, Write};
+/// let path = std::env::temp_dir().join(format!("by-value-{}", std::process::id()));
+/// let mut file = std::fs::File::options().create_new(true).read(true).write(true).open(&path)?;
+/// std::fs::remove_file(&path)?;
+/// file.write_all(b"before")?;
+/// file.rewind()?;
+/// let (mut reader, writer) = std::io::pipe()?;
+/// fullbore::copy_by_value(&file, &writer)?;
+/// drop(writer);
+/// file.rewind()?;
+/// file.write_all(b"behind")?;
+/// assert_eq!(std::io::read_to_string(&mut reader)?, "before");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn copy_by_value(from: impl AsFd, to: impl AsFd) -> io::Result<Copied> {
+    Pump::by_value(from.as_fd(), to.as_fd()).run()
 }
 
 /// Moves bytes from one descriptor to another, step by step.
@@ -127,19 +149,16 @@ impl<'fd> Pump<'fd> {
     /// A pump between two descriptors; chooses the route by what they are.
     #[must_use]
     pub fn new(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
-        let kind = |fd| {
-            rustix::fs::fstat(fd).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode))
-        };
-        for fd in [from, to] {
-            if kind(fd) == FileType::Fifo {
-                let _ = capacity::largest(fd); // what is refused is not needed
-            }
-        }
-        let has_pipe = kind(from) == FileType::Fifo || kind(to) == FileType::Fifo;
+        let kinds = grown(from, to);
+        let has_pipe = kinds.0 == FileType::Fifo || kinds.1 == FileType::Fifo;
         let mut fallback = None;
-        let state = match (kind(from), kind(to)) {
+        let state = match kinds {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
+            (FileType::Socket, _) if sys::is_of_packets(from) => {
+                fallback = Some((Route::Relay, PACKETS.into()));
+                State::Copy(Held::new(BUFFER))
+            }
             // Also where one side is a pipe: whole slots move through its mutex in a moment, so that whoever is at its other
             // end need not wait while pages are looked up in a file, or copied into one.
             _ => match Private::large() {
@@ -158,6 +177,16 @@ impl<'fd> Pump<'fd> {
             fallback,
             ..Self::with_state(from, to, state)
         }
+    }
+
+    /// A pump that never moves bytes by reference: see [`copy_by_value`].
+    #[must_use]
+    pub fn by_value(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
+        let state = match grown(from, to) {
+            (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
+            _ => State::Copy(Held::new(BUFFER)),
+        };
+        Self::with_state(from, to, state)
     }
 
     /// A pump that reads and writes, through a buffer of so many bytes (at least one).
@@ -180,6 +209,22 @@ impl<'fd> Pump<'fd> {
             blame: End::Read,
             glass: None,
         }
+    }
+
+    /// Moves everything until end of file.
+    fn run(mut self) -> io::Result<Copied> {
+        let mut bytes = 0;
+        loop {
+            match self.step(usize::MAX)? {
+                0 => break,
+                n => bytes += n as u64,
+            }
+        }
+        Ok(Copied {
+            bytes,
+            route: self.route(),
+            fallback: self.fallback,
+        })
     }
 
     /// The route that is taken now.
@@ -227,6 +272,21 @@ impl<'fd> Pump<'fd> {
     /// # Errors
     /// What the system calls report; [`blame`](Self::blame) says of which side.
     pub fn step(&mut self, most: usize) -> io::Result<usize> {
+        self.step_within(most, most)
+    }
+
+    /// [`step`](Self::step) with a limit for each side: takes at most `take` bytes from the input, and lets at most
+    /// `deliver` arrive.
+    ///
+    /// An input of packets (a socket, or a pipe with `O_DIRECT`) loses the rest of a packet that is read in part. So
+    /// whoever wants to slow down delivers less, and takes what there is.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_within(&mut self, take: usize, deliver: usize) -> io::Result<usize> {
+        // Splice leaves the rest of a packet where it was.
+        let most = take.min(deliver);
+        let mut in_vain = 0;
         loop {
             let moved = match &mut self.state {
                 State::Splice => self.splice(most),
@@ -243,11 +303,17 @@ impl<'fd> Pump<'fd> {
                         other
                     }
                 },
-                State::Relay(_) => return self.relay(most),
-                State::Copy(_) => return self.copy(most),
+                State::Relay(_) => return self.relay(take, deliver),
+                State::Copy(_) => return self.copy(take, deliver),
             };
             match moved {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait()?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    in_vain += 1;
+                    if in_vain > IN_VAIN_AT_MOST {
+                        self.fall_back(&e);
+                    }
+                    self.wait()?;
+                }
                 // The call has moved nothing, so that another route loses nothing.
                 Err(e) if is_refusal(&e) => self.fall_back(&e),
                 Err(e) => {
@@ -313,26 +379,26 @@ impl<'fd> Pump<'fd> {
         self.state = State::Copy(Held::new(BUFFER));
     }
 
-    fn relay(&mut self, most: usize) -> io::Result<usize> {
+    fn relay(&mut self, take: usize, deliver: usize) -> io::Result<usize> {
         let State::Relay(private) = &mut self.state else {
             return Ok(0);
         };
         self.blame = End::Read;
         if private.held() == 0 {
-            let fill = || private.fill(self.from, most, SpliceFlags::empty());
+            let fill = || private.fill(self.from, take, SpliceFlags::empty());
             match self.waits_from.until_ready(self.from, fill) {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
                 Err(e) if is_refusal(&e) => {
                     self.fall_back(&e);
-                    return self.copy(most);
+                    return self.copy(take, deliver);
                 }
                 Err(e) => return Err(e),
             }
         }
         self.blame = End::Write;
-        let deliver = || private.deliver(self.to, most, SpliceFlags::empty());
-        match self.waits_to.until_ready(self.to, deliver) {
+        let pass_on = || private.deliver(self.to, deliver, SpliceFlags::empty());
+        match self.waits_to.until_ready(self.to, pass_on) {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             Err(e) if is_refusal(&e) => {
                 // What the private pipe holds goes on by hand; then all the rest does.
@@ -340,41 +406,60 @@ impl<'fd> Pump<'fd> {
                 private.take_all(&mut bytes)?;
                 self.fall_back(&e);
                 self.state = State::Copy(Held::of(bytes, BUFFER));
-                self.copy(most)
+                self.copy(take, deliver)
             }
             other => other,
         }
     }
 
-    fn copy(&mut self, most: usize) -> io::Result<usize> {
+    fn copy(&mut self, take: usize, deliver: usize) -> io::Result<usize> {
         let State::Copy(held) = &mut self.state else {
             return Ok(0);
         };
         self.blame = End::Read;
-        if held.len() == 0 && held.fill(self.from, most, &mut self.waits_from)? == 0 {
+        if held.len() == 0 && held.fill(self.from, take, &mut self.waits_from)? == 0 {
             return Ok(0);
         }
         self.blame = End::Write;
-        held.deliver(self.to, most, &mut self.waits_to)
+        held.deliver(self.to, deliver, &mut self.waits_to)
     }
 }
 
-/// An error that says "not this way" rather than "not at all".
+/// Makes those that are pipes larger; what is refused is not needed. Returns what both are.
+fn grown(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> (FileType, FileType) {
+    let kind = |fd| {
+        let kind =
+            rustix::fs::fstat(fd).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode));
+        if kind == FileType::Fifo {
+            let _ = capacity::largest(fd);
+        }
+        kind
+    };
+    (kind(from), kind(to))
+}
+
+/// Whether it may still work by reading and writing, after a call that failed and has moved nothing. They meet the same
+/// error where it is the file that fails, and say on which side that is.
+///
+/// Not after these: that it would have to wait, that nobody reads any more, and what a socket tells only once. A second call
+/// would then find the end of the data, as if nothing were missing.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     use rustix::io::Errno;
-    let errno = e.raw_os_error().map(Errno::from_raw_os_error);
-    match errno {
-        // EBADF: copy_file_range on a file opened for appending.
-        Some(e) => [
-            Errno::INVAL,
-            Errno::NOSYS,
-            Errno::OPNOTSUPP,
-            Errno::PERM,
-            Errno::XDEV,
-            Errno::BADF,
-            Errno::TXTBSY,
-        ]
-        .contains(&e),
+    let told_once = [
+        Errno::CONNABORTED,
+        Errno::CONNREFUSED,
+        Errno::CONNRESET,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::NETRESET,
+        Errno::NETUNREACH,
+        Errno::NOPROTOOPT,
+        Errno::PROTO,
+        Errno::TIMEDOUT,
+    ];
+    match e.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(errno) => ![Errno::AGAIN, Errno::PIPE].contains(&errno) && !told_once.contains(&errno),
         None => e.kind() == io::ErrorKind::Other,
     }
 }

@@ -19,6 +19,10 @@ use fault::{Call, allow};
 
 pub use rustix::pipe::SpliceFlags;
 
+/// Bytes that one call moves at most: beyond `isize::MAX` the kernel answers with an error, and no call moves more than
+/// 2 GiB.
+const MOST: usize = 1 << 30;
+
 /// Repeats a call for as long as a signal interrupts it before anything moved.
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     loop {
@@ -54,7 +58,7 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// What `splice(2)` reports: `WouldBlock` does not say which side would block; `InvalidInput` when a side cannot splice.
 pub fn splice(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
     retry(|| {
-        let len = allow(Call::Splice, len)?;
+        let len = allow(Call::Splice, len.min(MOST))?;
         rustix::pipe::splice(&from, None, &to, None, len, flags)
     })
 }
@@ -120,6 +124,29 @@ pub fn poll_any<'fd>(
     })
 }
 
+/// Waits until `from` has bytes or has come to its end, or until nobody reads one of `outputs` any more, which are pipes or
+/// sockets. Returns of which; of none where `from` is ready.
+///
+/// # Errors
+/// What `poll(2)` reports.
+pub(crate) fn wait_for_input<'fd>(
+    from: BorrowedFd<'fd>,
+    outputs: impl IntoIterator<Item = BorrowedFd<'fd>>,
+) -> io::Result<Vec<bool>> {
+    let mut fds = vec![PollFd::from_borrowed_fd(from, PollFlags::IN)];
+    let quiet = |fd| PollFd::from_borrowed_fd(fd, PollFlags::empty());
+    fds.extend(outputs.into_iter().map(quiet));
+    retry(|| {
+        allow(Call::Poll, 0)?;
+        rustix::event::poll(&mut fds, None).map(drop)
+    })?;
+    let ready = !fds[0].revents().is_empty();
+    Ok(fds[1..]
+        .iter()
+        .map(|fd| !ready && !fd.revents().is_empty())
+        .collect())
+}
+
 /// Waits until `from` has bytes or has come to its end, or until `to` takes some. Returns whether `from` is at its end: it is
 /// empty, and nobody holds its write end any more.
 ///
@@ -171,6 +198,11 @@ pub fn reader_is_gone(write_end: impl AsFd) -> io::Result<bool> {
 #[must_use]
 pub fn is_pipe(fd: impl AsFd) -> bool {
     rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo)
+}
+
+/// Whether a descriptor is a socket that carries packets, of which a read takes all or loses the rest.
+pub(crate) fn is_of_packets(fd: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_type(fd).is_ok_and(|kind| kind != rustix::net::SocketType::STREAM)
 }
 
 /// Bytes in a pipe that were not read yet (`FIONREAD`).
@@ -274,7 +306,7 @@ pub fn send_pieces(socket: impl AsFd, bytes: &[u8], piece: usize) -> io::Result<
 /// What `tee(2)` reports: `WouldBlock` when `from` is empty or `to` is full.
 pub fn tee(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
     retry(|| {
-        let len = allow(Call::Tee, len)?;
+        let len = allow(Call::Tee, len.min(MOST))?;
         rustix::pipe::tee(&from, &to, len, flags)
     })
 }
@@ -307,7 +339,7 @@ pub(crate) fn vmsplice_shows_later_change() -> io::Result<bool> {
 /// # Errors
 /// What `copy_file_range(2)` reports: `EXDEV`, `EINVAL` and others where these files cannot be copied so.
 pub fn copy_file_range(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
-    retry(|| rustix::fs::copy_file_range(&from, None, &to, None, len))
+    retry(|| rustix::fs::copy_file_range(&from, None, &to, None, len.min(MOST)))
 }
 
 /// Whether a descriptor is non-blocking now. Others who share its description may change that at any time.

@@ -105,6 +105,11 @@ const FAILURES_ALLOWED: u32 = 2;
 /// At most so many waits sleep at once before spinning is tried again.
 const SLEEPS_AT_MOST: u32 = 1024;
 
+/// Calls in a row that may return `WouldBlock` on what is ready; and after how many of them there are pauses in between.
+const IN_VAIN_AT_MOST: u32 = 100;
+const PAUSES_AFTER: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(1);
+
 impl Waiter {
     /// A waiter at one end of a pipe that has learned nothing yet.
     #[must_use]
@@ -164,19 +169,49 @@ impl Waiter {
     /// Makes a call on `fd` until it returns something other than `WouldBlock`.
     ///
     /// # Errors
-    /// What the call reports, or `poll(2)`.
+    /// What the call reports, or `poll(2)`; and that the call would block although `fd` is ready, if that goes on: then it is
+    /// refused. Only [`Wait::Block`] and [`Wait::Poll`] look for that.
     #[inline]
     pub fn until_ready<T>(
         &mut self,
         fd: impl AsFd,
         mut call: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
+        let mut in_vain = 0;
         loop {
             match call() {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.after_would_block(&fd)?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if self.is_refused(&fd, &mut in_vain)? {
+                        return Err(io::Error::other(format!(
+                            "{e}, although poll(2) says that it is available"
+                        )));
+                    }
+                    self.after_would_block(&fd)?;
+                }
                 other => return other,
             }
         }
+    }
+
+    /// Whether a call is refused that has returned `WouldBlock` once more: it did so again and again while `fd` was ready. That
+    /// somebody else is quicker is possible, but not as often as that. `in_vain` is 0 after a call that did something else.
+    ///
+    /// # Errors
+    /// What `poll(2)` reports.
+    pub fn is_refused(&self, fd: impl AsFd, in_vain: &mut u32) -> io::Result<bool> {
+        if self.wait.is_nonblocking() {
+            return Ok(false);
+        }
+        // The first time tells nothing yet, and is all that there is in most cases.
+        *in_vain = if *in_vain == 0 || self.is_ready(fd)? {
+            *in_vain + 1
+        } else {
+            0
+        };
+        if *in_vain > PAUSES_AFTER {
+            std::thread::sleep(PAUSE);
+        }
+        Ok(*in_vain > IN_VAIN_AT_MOST)
     }
 
     /// Makes a call, and tells it whether it should be one that may sleep: that is cheaper than one that finds nothing, a
@@ -330,6 +365,27 @@ mod tests {
         drop(ask);
         slow_writer.join().unwrap();
         assert!(spun < 10, "{spun} of 20 waits spun");
+    }
+
+    #[test]
+    fn call_that_would_block_on_what_is_ready_is_refused_in_the_end() {
+        let (r, w) = sys::pipe().unwrap();
+        sys::write(&w, b"x").unwrap();
+        for wait in [Wait::Block, Wait::Poll] {
+            let mut waiter = Waiter::new(wait, End::Read);
+            let never = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let refused = waiter.until_ready(&r, never).unwrap_err();
+            assert!(refused.to_string().contains("although"), "{refused}");
+            let mut calls = 0;
+            let at_last = || {
+                calls += 1;
+                match calls {
+                    50 => Ok(()),
+                    _ => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            };
+            waiter.until_ready(&r, at_last).unwrap();
+        }
     }
 
     #[test]

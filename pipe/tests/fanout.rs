@@ -208,3 +208,58 @@ fn a_hundred_outputs_get_every_byte() {
         assert!((output.arrived)() == data);
     }
 }
+
+#[test]
+fn step_returns_where_an_output_fails_and_the_next_one_goes_on() {
+    let (gone, to_gone) = io::pipe().unwrap();
+    let (mut slow, to_slow) = io::pipe().unwrap();
+    drop(gone);
+    let capacity = fullbore::capacity::get(&slow).unwrap();
+    (&to_slow).write_all(&vec![0; capacity]).unwrap();
+    let data = bytes(30_000);
+    let from = source(1, &data);
+    let mut fanout = Fanout::new(from.as_fd(), [to_gone.as_fd(), to_slow.as_fd()]);
+    // The other one has no room, and nobody makes any.
+    let step = fanout.step(20_000).unwrap();
+    let [failed] = &step.failed[..] else {
+        panic!("{step:?}");
+    };
+    assert_eq!(
+        (failed.output, failed.error.kind()),
+        (0, io::ErrorKind::BrokenPipe)
+    );
+    assert_eq!(fanout.live(), 1);
+    slow.read_exact(&mut vec![0; capacity]).unwrap();
+    let mut sum = step.bytes;
+    loop {
+        let step = fanout.step(usize::MAX).unwrap();
+        assert!(step.failed.is_empty(), "{step:?}");
+        match step.bytes {
+            0 => break,
+            n => sum += n,
+        }
+    }
+    drop(to_slow);
+    let mut got = Vec::new();
+    slow.read_to_end(&mut got).unwrap();
+    assert_eq!((sum, got.len()), (data.len(), data.len()));
+    assert!(got == data);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_noticed_while_there_is_no_input() {
+    let (from, _idle) = io::pipe().unwrap();
+    let (stays, to_stays) = io::pipe().unwrap();
+    let (gone, to_gone) = io::pipe().unwrap();
+    let mut fanout = Fanout::new(from.as_fd(), [to_stays.as_fd(), to_gone.as_fd()]).watching();
+    drop(gone);
+    let step = fanout.step(usize::MAX).unwrap();
+    assert_eq!((step.bytes, step.failed.len()), (0, 1));
+    assert_eq!(step.failed[0].output, 1);
+    drop(stays);
+    assert_eq!(fanout.step(usize::MAX).unwrap().failed[0].output, 0);
+    assert_eq!(
+        (fanout.live(), fanout.step(1).unwrap().failed.len()),
+        (0, 0)
+    );
+}

@@ -5,6 +5,8 @@
 #[macro_use]
 #[path = "soundness/alone.rs"]
 mod alone;
+#[path = "soundness/after_ok.rs"]
+mod after_ok;
 #[path = "soundness/constants.rs"]
 mod constants;
 #[path = "soundness/feed.rs"]

@@ -1,14 +1,15 @@
 //! Signals: end the line and the process; do not count the time spent stopped.
 
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
 
 use super::screen::Remote;
 use super::terminal;
@@ -26,7 +27,7 @@ pub struct AtEnd {
 }
 
 /// Waits for signals in a thread of its own. Those that were ignored at the start stay so: `nohup`, and background jobs of
-/// scripts, count on that.
+/// scripts, count on that. Where there is no thread to wait, or no more, signals do what they do by default.
 pub fn watch(at_end: AtEnd) {
     let ignored = ignored();
     let mut wanted: Vec<_> = [SIGINT, SIGHUP, SIGTERM]
@@ -36,19 +37,48 @@ pub fn watch(at_end: AtEnd) {
     if at_end.screen.is_some() && ignored & (1 << (SIGTSTP - 1)) == 0 {
         wanted.push(SIGTSTP);
     }
-    let Ok(mut signals) = Signals::new(wanted) else {
-        return; // then they do what they do by default
+    let unattended = Arc::new(AtomicBool::new(true));
+    let Ok((mut woken, came)) = caught(&wanted, &unattended) else {
+        return;
     };
+    let attended = unattended.clone();
     let _ = std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for signal in signals.forever() {
-                match signal {
-                    SIGTSTP => at_end.stop(),
-                    other => at_end.end(other),
+            attended.store(false, Ordering::Relaxed);
+            while woken.read_exact(&mut [0]).is_ok() {
+                for (signal, came) in &came {
+                    match (came.swap(false, Ordering::Relaxed), *signal) {
+                        (false, _) => {}
+                        (true, SIGTSTP) => at_end.stop(),
+                        (true, other) => at_end.end(other),
+                    }
                 }
             }
+            attended.store(true, Ordering::Relaxed);
         });
+}
+
+/// Signals, each with a flag that says whether it has come.
+type Came = Vec<(i32, Arc<AtomicBool>)>;
+
+/// Has each of these signals raise a flag and write a byte into a pipe, of which the end to read from is returned; or do
+/// what it does by default, while `unattended`.
+///
+/// A pipe, since a sandbox that allows this program anything allows reading one. (An iterator of `signal_hook` needs
+/// sockets, and panics where they are refused.)
+fn caught(wanted: &[i32], unattended: &Arc<AtomicBool>) -> io::Result<(io::PipeReader, Came)> {
+    let (woken, wake) = io::pipe()?;
+    let mut came = Vec::new();
+    for &signal in wanted {
+        let flag = Arc::new(AtomicBool::new(false));
+        flag::register_conditional_default(signal, unattended.clone())?;
+        // In this order: who is woken finds the flag raised.
+        flag::register(signal, flag.clone())?;
+        low_level::pipe::register(signal, wake.try_clone()?)?;
+        came.push((signal, flag));
+    }
+    Ok((woken, came))
 }
 
 impl AtEnd {
@@ -78,7 +108,7 @@ impl AtEnd {
             }
             Voice::Fullbore if signal == SIGINT => process::exit(130),
             Voice::Fullbore => {
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
+                let _ = low_level::emulate_default_handler(signal);
                 process::exit(128 + signal);
             }
         }

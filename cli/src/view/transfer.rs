@@ -262,6 +262,16 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// Bytes that may be taken from the input: all that may yet arrive, however slowly, since a packet of which less is read
+    /// has lost the rest. Of lines it is not known how many bytes they have; no more than one look is taken ahead.
+    fn may_take(&self) -> usize {
+        let bytes = match self.plan.separator {
+            Some(_) => PIECE,
+            None => self.left.min(PIECE),
+        };
+        bytes as usize
+    }
+
     /// So much has arrived. Lines count for the limits where lines are counted.
     fn arrived(&mut self, data: usize, lines: Option<u64>) -> io::Result<()> {
         self.counters.moved(data as u64);
@@ -293,11 +303,13 @@ impl<'a> Transfer<'a> {
             } else {
                 PIECE
             };
-            let most = self.allowance().min(piece) as usize;
-            if most == 0 {
+            let allowed = self.allowance().min(piece) as usize;
+            if allowed == 0 {
                 break Ok(());
             }
-            match pump.step(most) {
+            // The rate holds back what is delivered: a packet of which less is read has lost the rest.
+            let may_take = self.left.min(piece) as usize;
+            match pump.step_within(may_take, allowed) {
                 Ok(0) => break Ok(()),
                 Ok(n) => {
                     self.counters.buffers(pump.held());
@@ -334,13 +346,7 @@ impl<'a> Transfer<'a> {
             if allowed == 0 {
                 break Ok(());
             }
-            // Of lines it is not known how many bytes they have; no more than one look is taken ahead.
-            let bytes = if self.plan.separator.is_some() {
-                PIECE
-            } else {
-                allowed.min(PIECE)
-            };
-            let most = match inspect.fill(bytes as usize) {
+            let most = match inspect.fill(self.may_take()) {
                 Ok([]) => break Ok(()),
                 Ok(shown) => self.permitted(shown, allowed),
                 Err(e) => break Err((inspect.blame(), e)),

@@ -2,7 +2,7 @@
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
     each(|command| {
         let (mut ours, run, out) = begin(command);
         leave_after_one_line(&mut ours, out);
-        ours.write_all(b"b\n").expect("a reader");
+        let _ = ours.write_all(b"b\n"); // `tee -p` looks out for its reader, and has ended
         // This end stays open: it is not the end of the input that ends the tool.
         let run = run.finish();
         drop(ours);
@@ -136,5 +136,31 @@ fn stand_ins_report_a_broken_pipe_where_sigpipe_is_ignored() {
         let run = run.finish();
         assert_eq!(run.err, told, "{run}");
         assert_eq!(run.status.code(), Some(code), "{run}");
+    }
+}
+
+/// However a writer waits for room, the end of its reader ends it.
+#[test]
+fn writers_without_input_end_with_their_reader() {
+    let mut lines: Vec<_> = ["yes", "fizzbuzz", "fizzbuzz --threads 2"]
+        .map(str::to_owned)
+        .into();
+    for with in ["write", "vmsplice", "fresh", "fat", "tee"] {
+        for wait in ["block", "poll", "spin", "poll-spin", "adaptive"] {
+            lines.push(format!("write --with {with} --wait {wait}"));
+        }
+    }
+    for line in lines {
+        let (mut out, output) = pipe();
+        let run = start(fullbore(&line), Stdio::null(), output);
+        let begun = out.read(&mut [0; 1000]).expect("a pipe");
+        // Long enough to fill the pipe and wait.
+        thread::sleep(Duration::from_millis(30));
+        drop(out);
+        let run = run.finish();
+        // A way that is refused here ends at once, and says so.
+        if begun > 0 {
+            run.quiet_success();
+        }
     }
 }

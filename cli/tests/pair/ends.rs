@@ -22,6 +22,23 @@ fn waiting(pipe: impl AsFd) -> u64 {
 }
 
 #[test]
+fn fewer_bytes_than_asked_for_are_a_failure_with_both_figures() {
+    for line in [
+        "read --verify --bytes 32M",
+        "read --bytes 32M --json",
+        "read --read-with relay --bytes_to_pipe=32M",
+    ] {
+        let run = feed(fullbore(line), crate::support::sequence(1 << 20));
+        run.complains(&[1]);
+        assert!(run.err.contains("1048576 of 33554432"), "{run}");
+        assert!(!run.out.is_empty(), "the result all the same: {run}");
+    }
+    // What nobody asked for is not missing.
+    feed(fullbore("read --verify"), Vec::new()).quiet_success();
+    feed(fullbore("read --seconds 5 --bytes 1M"), vec![1; 5]).quiet_success();
+}
+
+#[test]
 fn writer_whose_reader_vanishes_has_succeeded() {
     for way_in in WAYS_IN {
         for wait in WAITS {
@@ -79,8 +96,10 @@ fn reader_whose_writer_vanishes_reports_what_it_got() {
                 thread::sleep(Duration::from_millis(20));
                 writer.kill();
                 let run = reader.finish();
-                let bytes = run.quiet_success().json()["bytes"].as_u64();
-                assert!(bytes > Some(0), "{run}");
+                run.complains(&[1]);
+                let bytes = run.json()["bytes"].as_u64().expect("a number");
+                assert!(bytes > 0, "{run}");
+                assert!(run.err.contains(&format!("{bytes} of")), "{run}");
             }
         }
     }
@@ -96,7 +115,9 @@ fn killed_writer_leaves_a_sequence_without_gaps() {
         let writer = start(fullbore(&line), Stdio::null(), write_end);
         thread::sleep(Duration::from_millis(100));
         writer.kill();
-        reader.finish().quiet_success();
+        let run = reader.finish();
+        run.complains(&[1]);
+        assert!(run.err.contains("bytes arrived"), "{run}");
     }
 }
 
@@ -126,9 +147,13 @@ fn time_is_up_even_where_nothing_moves() {
 
 #[test]
 fn time_is_up_while_data_flows() {
-    for (writer, reader) in [("--seconds 1", ""), ("", "--seconds 1")] {
+    for (writer, reader) in [
+        ("--seconds 1", "--seconds 60"),
+        ("", "--seconds 1"),
+        ("--seconds 1", "--seconds 1"),
+    ] {
         let pair = pair(
-            &format!("write {writer} --verify"),
+            &format!("write {writer} --verify --bytes 1T"),
             &format!("read {reader} --verify --bytes 1T --json"),
         );
         pair.quiet_success();

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::process::Stdio;
 
-use crate::support::{Stranger, To, feed, fullbore, kernel, pipe, refused, skip, start};
+use crate::support::{
+    Stranger, To, feed, fullbore, kernel, pair_of, pipe, refused, seccomp, skip, start,
+};
 
 #[test]
 fn wrong_command_lines_exit_with_2() {
@@ -134,6 +136,48 @@ fn splice_from_what_is_no_pipe_is_refused() {
         start(fullbore(line), input, To::Captured)
             .finish()
             .complains(&[1]);
+    }
+}
+
+#[test]
+fn what_is_refused_is_named_and_what_to_do_fits() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    let said = |line: &str, call, errno| {
+        let (_reader, writer) = pipe();
+        let mut command = fullbore(line);
+        seccomp::refuse(&mut command, &[call], errno);
+        let run = start(command, Stdio::null(), writer).finish();
+        run.complains(&[1]);
+        run.err
+    };
+    for errno in [libc::EPERM, libc::EACCES, libc::ENOMEM] {
+        let err = said(
+            "write --with vmsplice --bytes 1M",
+            libc::SYS_vmsplice,
+            errno,
+        );
+        assert!(err.contains("use --write-with write"), "{err}");
+    }
+    for errno in [libc::EINVAL, libc::EPERM] {
+        let err = said("write --pipe-size 128K --bytes 1M", libc::SYS_fcntl, errno);
+        assert!(!err.contains("not a pipe"), "{err}");
+    }
+}
+
+#[test]
+fn small_pages_need_no_advice() {
+    if let Some(why) = seccomp::refusal() {
+        return skip(why);
+    }
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
+        let mut commands = ["write --verify --bytes 4M", "read --verify --bytes 4M"].map(fullbore);
+        for command in &mut commands {
+            seccomp::refuse(command, &[libc::SYS_madvise], errno);
+        }
+        let [writer, reader] = commands;
+        pair_of(writer, reader).quiet_success();
     }
 }
 

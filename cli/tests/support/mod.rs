@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,7 +52,31 @@ pub fn fullbore(line: &str) -> Command {
 pub fn command(program: impl AsRef<Path>, line: &str) -> Command {
     let mut command = Command::new(program.as_ref());
     command.args(line.split_whitespace());
+    without_tastes(&mut command);
     command
+}
+
+/// Whoever runs the tests may like colours, a language, a width of terminal or a place of their own: runs do not see it.
+fn without_tastes(command: &mut Command) {
+    for setting in [
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "COLORTERM",
+        "COLUMNS",
+        "LINES",
+        "LANG",
+        "LANGUAGE",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LC_MESSAGES",
+        "POSIXLY_CORRECT",
+        "TMUX",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    ] {
+        command.env_remove(setting);
+    }
 }
 
 /// A run that has ended, with all it said.
@@ -162,10 +187,15 @@ impl Running {
     /// Whether it has ended. Panics when it has been running for too long.
     #[track_caller]
     pub fn done(&mut self) -> bool {
+        self.done_within(PATIENCE)
+    }
+
+    #[track_caller]
+    fn done_within(&mut self, patience: Duration) -> bool {
         let done = self.child.try_wait().expect("its status").is_some();
         assert!(
-            done || self.started.elapsed() < PATIENCE,
-            "still running after {PATIENCE:?}: {}",
+            done || self.started.elapsed() < patience,
+            "still running after {patience:?}: {}",
             self.what
         );
         done
@@ -173,8 +203,14 @@ impl Running {
 
     /// Waits for its end and collects what it said.
     #[track_caller]
-    pub fn finish(mut self) -> Run {
-        while !self.done() {
+    pub fn finish(self) -> Run {
+        self.finish_within(PATIENCE)
+    }
+
+    /// The same for a run that may take so long.
+    #[track_caller]
+    pub fn finish_within(mut self, patience: Duration) -> Run {
+        while !self.done_within(patience) {
             thread::sleep(Duration::from_millis(1));
         }
         let out = self.out.take();
@@ -317,13 +353,17 @@ pub fn sequence(bytes: usize) -> Vec<u8> {
 pub struct Stranger {
     /// Holds the copy; absent where the test itself runs without privileges.
     place: Option<TempDir>,
+    user: u32,
 }
 
 impl Stranger {
     /// The reason is one to skip with.
     pub fn new() -> Result<Self, String> {
         if !rustix::process::geteuid().is_root() {
-            return Ok(Self { place: None });
+            return Ok(Self {
+                place: None,
+                user: rustix::process::geteuid().as_raw(),
+            });
         }
         let place = tempfile::tempdir().expect("a directory");
         std::fs::set_permissions(place.path(), Permissions::from_mode(0o755))
@@ -333,19 +373,27 @@ impl Stranger {
         let copied = Command::new("cp").arg(BINARY).arg(place.path()).status();
         assert!(copied.is_ok_and(|status| status.success()), "a copy");
         let binary = place.path().join("fullbore");
-        let reached = setpriv(Path::new("test"))
-            .arg("-x")
-            .arg(&binary)
-            .stderr(Stdio::null())
-            .status();
-        match reached {
-            Ok(status) if status.success() => Ok(Self { place: Some(place) }),
-            Ok(_) => Err(format!(
-                "no other user can be set, or it cannot reach {}",
-                binary.display()
-            )),
-            Err(why) => Err(format!("setpriv does not run: {why}")),
+        for user in users() {
+            let reached = setpriv(user, Path::new("test"))
+                .arg("-x")
+                .arg(&binary)
+                .stderr(Stdio::null())
+                .status();
+            match reached {
+                Ok(status) if status.success() => {
+                    return Ok(Self {
+                        place: Some(place),
+                        user,
+                    });
+                }
+                Ok(_) => {}
+                Err(why) => return Err(format!("setpriv does not run: {why}")),
+            }
         }
+        Err(format!(
+            "no other user can be set, or it cannot reach {}",
+            binary.display()
+        ))
     }
 
     /// Whether this user differs from the one who makes the pipes.
@@ -357,7 +405,7 @@ impl Stranger {
         match &self.place {
             None => fullbore(line),
             Some(place) => {
-                let mut command = setpriv(&place.path().join("fullbore"));
+                let mut command = setpriv(self.user, &place.path().join("fullbore"));
                 command.args(line.split_whitespace());
                 command
             }
@@ -365,10 +413,23 @@ impl Stranger {
     }
 }
 
-fn setpriv(program: &Path) -> Command {
+/// Users that nobody is, the first one at a time: what one user has in pipes and processes, others cannot use up. Where
+/// a user namespace knows only the numbers below 65536, the last one is there.
+pub fn users() -> [u32; 2] {
+    static STRANGERS: AtomicU32 = AtomicU32::new(0);
+    // Numbers of processes have 22 bits.
+    let own = (std::process::id() << 5) | (STRANGERS.fetch_add(1, Ordering::Relaxed) % 32);
+    [0x7000_0000 | own, 65534]
+}
+
+/// `program` as a user without privileges.
+pub fn setpriv(user: u32, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
+    without_tastes(&mut command);
     command
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(format!("--reuid={user}"))
+        .arg(format!("--regid={user}"))
+        .arg("--clear-groups")
         .arg(program);
     command
 }
@@ -388,6 +449,12 @@ impl Links {
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
+}
+
+/// What the C library that this was built with calls an error: `Out of memory`, or `Cannot allocate memory`.
+pub fn words(errno: rustix::io::Errno) -> String {
+    let text = io::Error::from(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().into()
 }
 
 /// A setting or counter of the kernel, or an empty string where it has none.

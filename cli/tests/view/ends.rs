@@ -6,9 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::support::{Links, To, command, ctrl_c_is_ignored, feed, pipe, skip, start, until};
+use crate::support::{
+    Links, To, command, ctrl_c_is_ignored, feed, pipe, skip, start, until, words,
+};
 use crate::tools::{as_pv, file_of, terminal, view};
 
 #[test]
@@ -143,7 +146,7 @@ fn what_was_closed_or_cannot_be_had_is_a_failure_of_pv_s_kind() {
             "-q -B 1T f",
             64,
             2,
-            "buffer allocation failed: Cannot allocate memory".into(),
+            format!("buffer allocation failed: {}", words(Errno::NOMEM)),
         ),
     ] {
         if line.contains("-B")

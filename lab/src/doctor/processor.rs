@@ -305,6 +305,14 @@ fn hypervisor(facts: &Facts) -> Check {
         return Check::unknown(id, "/proc/cpuinfo cannot be read");
     };
     let name = match kind {
+        Hypervisor::Emulator => {
+            return Check::slow(
+                id,
+                "none, but an emulator: a program carries out every instruction",
+            )
+            .costs("figures and their ratios say nothing about pipes on a real processor")
+            .change("measure on hardware, or in a guest with KVM");
+        }
         Hypervisor::Kvm => "KVM",
         Hypervisor::Xen => "Xen",
         Hypervisor::Vmware => "VMware",

@@ -4,6 +4,12 @@ use fullbore::{Error, Result};
 use inferno::flamegraph::{self, Options};
 
 use super::fold::Folded;
+use crate::font::Font;
+
+/// The picture's width, and what its title leaves free at both sides for the links there.
+const WIDTH: f64 = 1200.0;
+const LINKS: f64 = 120.0;
+const TITLE: Font = Font::regular(17.0);
 
 /// Draws a flame graph as a self-contained SVG.
 ///
@@ -25,7 +31,11 @@ fn drawn(folded: &[Folded], title: &str, can_be_searched: bool) -> Result<String
     let failed = |e: std::io::Error| Error::system("no flame graph", e, "profile for longer");
     let lines = lines(folded);
     let mut options = Options::default();
-    options.title = title.to_owned();
+    options.image_width = Some(WIDTH as usize);
+    options.title = TITLE.fitted(title, WIDTH - 2.0 * LINKS);
+    // A name is cut to as many characters as its block has room for: of the width of an n in the widest font, since names
+    // are mostly small letters.
+    options.font_width = Font::regular(1.0).width("n");
     options.deterministic = true;
     options.no_javascript = !can_be_searched;
     options.colors = flamegraph::Palette::Multi(flamegraph::color::MultiPalette::Java); // the kernel apart

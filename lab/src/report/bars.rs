@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Axis, Drawing, Layout, px};
-use super::text::{drawable, fitted, number};
+use super::chart::{Axis, Drawing, Flow, Layout, STRONG, TEXT, px};
+use super::text::{drawable, number, safe};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -17,6 +17,16 @@ pub struct Bar {
     /// What stands beside the value, and whether that is good (up), bad (down) or neither.
     pub note: String,
     pub trend: Trend,
+}
+
+impl Bar {
+    /// What the mark takes.
+    fn mark(&self) -> f64 {
+        match self.trend {
+            Trend::None => 0.0,
+            _ => MARK,
+        }
+    }
 }
 
 /// The value of a bar, or why there is none.
@@ -55,14 +65,55 @@ pub struct Bars {
 
 const MOST: usize = 120;
 
+/// What stands beside a note: a mark and the gap before it.
+const MARK: f64 = 16.0;
+/// Between columns.
+const GAP: f64 = 12.0;
+
+/// Where the columns are. In a narrow picture labels, values and notes stand above the bars.
+struct Columns {
+    /// The axis.
+    left: f64,
+    right: f64,
+    /// Ends of the values and of the notes.
+    value: f64,
+    note: f64,
+}
+
 impl Bars {
+    fn columns(&self, bars: &[Bar], layout: Layout) -> Columns {
+        let narrow = layout.is_narrow();
+        let note = layout.width();
+        let notes = bars.iter().map(|b| TEXT.width(&b.note) + b.mark());
+        let head = if narrow { 0.0 } else { TEXT.width(self.note) };
+        let value = (note - notes.fold(head, f64::max) - GAP).floor();
+        if narrow {
+            return Columns {
+                left: 0.0,
+                right: note,
+                value,
+                note,
+            };
+        }
+        let values = bars.iter().filter_map(|b| b.value.ok());
+        let values = values.map(|v| STRONG.width(&number(v)));
+        let labels = bars.iter().map(|b| TEXT.width(&safe(&b.label)) + GAP);
+        Columns {
+            left: labels.fold(0.0, f64::max).min(240.0).ceil(),
+            right: (value - values.fold(TEXT.width(self.unit), f64::max) - GAP).floor(),
+            value,
+            note,
+        }
+    }
+
     pub fn draw(&self, layout: Layout) -> Drawing {
         let bars = &self.bars[..self.bars.len().min(MOST)];
         let narrow = layout.is_narrow();
-        let (left, right) = if narrow { (0.0, 342.0) } else { (180.0, 578.0) };
+        let columns = self.columns(bars, layout);
+        let (left, right) = (columns.left, columns.right);
         let axis = self.axis(bars, left + 4.0, right - left - 8.0);
         let pitch = if narrow { 42.0 } else { 25.0 };
-        let legend = self.legend(narrow);
+        let legend = self.legend(layout);
         let top = legend.height + if narrow { 24.0 } else { 26.0 };
         let mut y = top;
         let mut rows = Vec::new();
@@ -89,17 +140,19 @@ impl Bars {
             }
             @for mark in axis.marks() {
                 path.grid d=(grid(axis.at(mark), &bands)) {}
-                text.soft.mid x=(axis.at(mark).clamp(left + 8.0, right - 10.0)) y=(top - 9.0) { (number_of_axis(mark)) }
+            }
+            @for (middle, words) in axis.labels(4.0) {
+                text.soft.mid x=(middle) y=(top - 9.0) { (words) }
             }
             @if let Some(from) = self.from {
                 path.base d=(grid(axis.at(from), &bands)) {}
             }
             @if !narrow {
-                text.soft.end x="628" y=(top - 9.0) { (self.unit) }
-                text.soft.end x="720" y=(top - 9.0) { (self.note) }
+                text.soft.end x=(columns.value) y=(top - 9.0) { (self.unit) }
+                text.soft.end x=(columns.note) y=(top - 9.0) { (self.note) }
             }
             @for (y, bar) in rows {
-                (self.row(bar, y, &axis, layout))
+                (self.row(bar, y, &axis, &columns, layout))
             }
             @if self.bars.len() > MOST {
                 text.soft x="0" y=(bottom + 14.0) { "… and " (self.bars.len() - MOST) " more in the table" }
@@ -133,15 +186,15 @@ impl Bars {
     }
 
     /// What the fills and the lines mean.
-    fn legend(&self, narrow: bool) -> Drawing {
+    fn legend(&self, layout: Layout) -> Drawing {
+        let narrow = layout.is_narrow();
         let touched = self.bars.iter().any(|b| !b.by_reference);
         let referred = self.bars.iter().any(|b| b.by_reference);
-        let mut entries: Vec<(Markup, &str, f64)> = Vec::new();
+        let mut entries: Vec<(Markup, &str)> = Vec::new();
         if touched && referred {
             entries.push((
                 html! { rect.touched x="0.5" y="-10" width="18" height="11" rx="2" {} },
-                "the reader’s CPU touches the data",
-                240.0,
+                "reader’s CPU touches the data",
             ));
         }
         if referred {
@@ -151,31 +204,30 @@ impl Bars {
                     rect.referred x="0.5" y="-10" width="18" height="11" rx="2" {}
                     rect x="0.5" y="-10" width="18" height="11" rx="2" fill=(format!("url(#{}-{hatch})", self.id)) {}
                 },
-                "references passed on, data not touched",
-                268.0,
+                "references, data not touched",
             ));
         }
         entries.push((
             html! { path.whisker d="M1 -5H18M1 -9V-1M18 -9V-1" {} },
             self.interval,
-            120.0,
         ));
-        let mut at = (0.0, 12.0);
+        let mut flow = Flow::new(layout.width(), 12.0);
         let body = html! {
-            @for (mark, words, width) in entries {
-                @let here = place(&mut at, width, if narrow { 342.0 } else { 720.0 });
-                g transform=(format!("translate({} {})", here.0, here.1)) {
+            @for (mark, words) in entries {
+                @let here = flow.place(25.0 + TEXT.width(words));
+                g transform=(format!("translate({} {})", px(here.0), here.1)) {
                     (mark)
                     text.soft x="25" y="0" { (words) }
                 }
             }
             @if narrow {
-                @let here = place(&mut at, 342.0, 342.0);
-                text.soft x="0" y=(here.1) { (self.scale_in_words()) }
+                @for line in TEXT.lines(&self.scale_in_words(), layout.width()) {
+                    text.soft x="0" y=(flow.new_line().1) { (line) }
+                }
             }
         };
         Drawing {
-            height: at.1 + 12.0,
+            height: flow.bottom() + 12.0,
             body,
         }
     }
@@ -187,7 +239,7 @@ impl Bars {
         }
     }
 
-    fn row(&self, bar: &Bar, y: f64, axis: &Axis, layout: Layout) -> Markup {
+    fn row(&self, bar: &Bar, y: f64, axis: &Axis, columns: &Columns, layout: Layout) -> Markup {
         let narrow = layout.is_narrow();
         let (text_y, middle, height) = if narrow {
             (y + 14.0, y + 27.0, 13.0)
@@ -195,23 +247,27 @@ impl Bars {
             (y + 17.0, y + 12.5, 14.0)
         };
         let value = bar.value.and_then(|v| drawable(v).ok_or("cannot be drawn"));
-        let (value_x, note_x) = if narrow {
-            (266.0, 342.0)
-        } else {
-            (628.0, 720.0)
+        let words = match value {
+            Ok(value) => number(value),
+            Err(why) => why.to_owned(),
+        };
+        let room = match value {
+            _ if !narrow => columns.left - GAP,
+            Ok(_) => columns.value - STRONG.width(&words) - GAP,
+            Err(_) => columns.note - TEXT.width(&words) - GAP,
         };
         html! {
             g {
-                text x="0" y=(text_y) { (fitted(&bar.label, if narrow { 27 } else { 25 })) }
+                text x="0" y=(text_y) { (TEXT.fitted(&safe(&bar.label), room)) }
                 @match value {
-                    Err(why) => {
-                        text.soft.(if narrow { "end" } else { "" }) x=(if narrow { 342.0 } else { 184.0 }) y=(text_y) { (why) }
+                    Err(_) => {
+                        text.soft.(if narrow { "end" } else { "" }) x=(if narrow { columns.note } else { columns.left + 4.0 }) y=(text_y) { (words) }
                     }
                     Ok(value) => {
                         (self.body(bar, value, middle, height, axis, layout))
-                        text.strong.end x=(value_x) y=(text_y) { (number(value)) }
-                        (trend(bar.trend, note_x - 4.0, text_y))
-                        text.soft.end x=(note_x - if bar.trend == Trend::None { 0.0 } else { 13.0 }) y=(text_y) { (bar.note) }
+                        text.strong.end x=(columns.value) y=(text_y) { (words) }
+                        (trend(bar.trend, columns.note - 6.0, text_y))
+                        text.soft.end x=(columns.note - bar.mark()) y=(text_y) { (bar.note) }
                     }
                 }
             }
@@ -254,16 +310,6 @@ fn grid(x: f64, bands: &[(f64, f64)]) -> String {
     bands.iter().map(|(a, b)| format!("M{x} {a}V{b}")).collect()
 }
 
-/// The next place in a line, or in the line below.
-fn place(at: &mut (f64, f64), width: f64, room: f64) -> (f64, f64) {
-    if at.0 > 0.0 && at.0 + width > room {
-        *at = (0.0, at.1 + 19.0);
-    }
-    let here = *at;
-    at.0 += width;
-    here
-}
-
 fn trend(trend: Trend, x: f64, y: f64) -> Markup {
     html! {
         @match trend {
@@ -272,14 +318,5 @@ fn trend(trend: Trend, x: f64, y: f64) -> Markup {
             Trend::Same => { text.soft.mid x=(x) y=(y) { "≈" } }
             Trend::None => {}
         }
-    }
-}
-
-fn number_of_axis(value: f64) -> String {
-    if (0.01..1e6).contains(&value) || value == 0.0 {
-        // Rounded to hide what binary fractions add: 0.30000000000000004.
-        format!("{}", (value * 1000.0).round() / 1000.0)
-    } else {
-        format!("{value:.0e}")
     }
 }

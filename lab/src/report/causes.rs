@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Chart, Drawing, Layout, px};
+use super::chart::{Chart, Drawing, Flow, Layout, STRONG, TEXT, px};
 use super::ladder::machine_line;
-use super::text::{drawable, fitted, number};
+use super::text::{drawable, number, safe};
 use crate::profile::cause::Cause;
 use crate::profile::result::{Profile, RungProfile, SideProfile};
 use crate::trial::Role;
@@ -145,13 +145,20 @@ pub(super) fn of(profile: &Profile, id: &str) -> Chart {
 fn draw(rungs: &[RungProfile], id: &str, layout: Layout) -> Drawing {
     let narrow = layout.is_narrow();
     let pattern = format!("{id}-{}", if narrow { "n" } else { "w" });
-    let (left, right) = if narrow {
-        (50.0, 342.0)
-    } else {
-        (236.0, 720.0)
-    };
     let legend = legend(rungs, layout, &pattern);
     let shown = &rungs[..rungs.len().min(MOST)];
+    // Left of the bars stand the sides, and in a wide picture left of those the rungs.
+    let sides = TEXT.width("reader").max(TEXT.width("writer")) + 8.0;
+    let ids = shown.iter().map(|rung| {
+        let total = TEXT.width(&total(rung));
+        STRONG.width(&safe(&rung.id)).min(250.0).max(total) + 8.0
+    });
+    let ids = if narrow {
+        0.0
+    } else {
+        ids.fold(0.0, f64::max).ceil()
+    };
+    let (left, right) = (px(ids + sides), layout.width());
     let height = |rung: &RungProfile| {
         let sides = 23.0 * rung.sides.len().clamp(1, 2) as f64;
         sides + if narrow { 34.0 } else { 14.0 }
@@ -173,12 +180,11 @@ fn draw(rungs: &[RungProfile], id: &str, layout: Layout) -> Drawing {
         @for (rung, top) in shown.iter().zip(tops) {
             @let sides: Vec<_> = rung.sides.iter().take(2).map(|s| (s, parts(s))).collect();
             @let whole = sides.iter().map(|(_, p)| sum(p)).fold(0.0, f64::max);
-            text.strong x="0" y=(top + 16.0) { (fitted(&rung.id, if narrow { 24 } else { 25 })) }
-            @let (total_x, total_y) = if narrow { (342.0, top + 16.0) } else { (0.0, top + 34.0) };
-            text.soft.(if narrow { "end" } else { "" }) x=(total_x) y=(total_y) {
-                @if rung.refused.is_some() { "refused" }
-                @else if let Some(ns) = drawable(rung.ns_per_page) { (number(ns)) " ns per page" }
-            }
+            @let total = total(rung);
+            @let room = if narrow { right - TEXT.width(&total) - 8.0 } else { ids - 8.0 };
+            @let (total_x, total_y) = if narrow { (right, top + 16.0) } else { (0.0, top + 34.0) };
+            text.strong x="0" y=(top + 16.0) { (STRONG.fitted(&safe(&rung.id), room)) }
+            text.soft.(if narrow { "end" } else { "" }) x=(total_x) y=(total_y) { (total) }
             @let first = if narrow { top + 22.0 } else { top };
             @for (i, (side, parts)) in sides.iter().enumerate() {
                 @let at = first + 23.0 * i as f64;
@@ -193,6 +199,15 @@ fn draw(rungs: &[RungProfile], id: &str, layout: Layout) -> Drawing {
     Drawing {
         height: bottom + if more > 0 { 20.0 } else { 0.0 },
         body,
+    }
+}
+
+/// The time of a page, or why there is none.
+fn total(rung: &RungProfile) -> String {
+    match (&rung.refused, drawable(rung.ns_per_page)) {
+        (Some(_), _) => "refused".into(),
+        (None, Some(ns)) => number(ns) + " ns per page",
+        (None, None) => String::new(),
     }
 }
 
@@ -231,7 +246,7 @@ fn label(part: Part, ns: f64, width: f64) -> String {
     let figure = number(ns);
     [format!("{} {figure}", part.name()), figure]
         .into_iter()
-        .find(|words| words.chars().count() as f64 * 7.2 + 8.0 <= width)
+        .find(|words| TEXT.width(words) + 8.0 <= width)
         .unwrap_or_default()
 }
 
@@ -257,21 +272,16 @@ fn legend(rungs: &[RungProfile], layout: Layout, pattern: &str) -> Drawing {
     let seen = Part::ALL
         .into_iter()
         .filter(|part| sides().any(|s| parts(s).iter().any(|(p, _)| p == part)));
-    let (each, in_a_row) = if layout.is_narrow() {
-        (114.0, 3)
-    } else {
-        (120.0, 6)
-    };
-    let seen: Vec<_> = seen.collect();
+    let mut flow = Flow::new(layout.width(), 0.0);
     let body = html! {
-        @for (i, part) in seen.iter().enumerate() {
-            @let (x, y) = ((i % in_a_row) as f64 * each, (i / in_a_row) as f64 * 20.0);
-            (block(*part, x + 0.5, y + 2.5, 15.0, 12.0, pattern, part.name()))
-            text.soft x=(x + 21.0) y=(y + 13.0) { (part.name()) }
+        @for part in seen {
+            @let (x, y) = flow.place(21.0 + TEXT.width(part.name()));
+            (block(part, x + 0.5, y + 2.5, 15.0, 12.0, pattern, part.name()))
+            text.soft x=(px(x + 21.0)) y=(y + 13.0) { (part.name()) }
         }
     };
     Drawing {
-        height: seen.len().div_ceil(in_a_row) as f64 * 20.0 + 12.0,
+        height: flow.bottom() + 32.0,
         body,
     }
 }

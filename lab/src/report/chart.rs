@@ -3,9 +3,14 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::text::safe;
+use crate::font::Font;
 
 /// Colours and type of all charts, in light and dark. Plain rules without variables, so that every renderer follows them.
 pub(super) const STYLE: &str = include_str!("chart.css");
+/// The sizes and weights of type in it.
+pub(super) const TEXT: Font = Font::regular(13.0);
+pub(super) const STRONG: Font = Font::bold(13.0);
+const HEAD: Font = Font::bold(16.0);
 
 /// How much room there is. Type has the same size in both, so a chart is drawn anew rather than scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +100,14 @@ impl Chart {
             Layout::Narrow => &self.narrow,
         };
         let margin = if layout.is_narrow() { 12.0 } else { 20.0 };
-        let room = (layout.width() / 6.2) as usize;
+        let title = HEAD.lines(&safe(&self.title), layout.width());
         let lines: Vec<String> = self
             .caption
             .iter()
-            .flat_map(|l| wrapped(&safe(l), room))
+            .flat_map(|l| TEXT.lines(&safe(l), layout.width()))
             .collect();
-        let head = 34.0 + 18.0 * lines.len() as f64;
+        let under = 20.0 * title.len() as f64;
+        let head = under + 14.0 + 18.0 * lines.len() as f64;
         let (width, height) = (
             layout.width() + 2.0 * margin,
             drawing.height + head + 2.0 * margin,
@@ -116,9 +122,11 @@ impl Chart {
                 g.chart {
                     rect.ground width=(width) height=(height) rx="6" {}
                     g transform=(format!("translate({margin} {margin})")) {
-                        text.head x="0" y="16" { (safe(&self.title)) }
+                        @for (i, line) in title.iter().enumerate() {
+                            text.head x="0" y=(16.0 + 20.0 * i as f64) { (line) }
+                        }
                         @for (i, line) in lines.iter().enumerate() {
-                            text.soft x="0" y=(38.0 + 18.0 * i as f64) { (line) }
+                            text.soft x="0" y=(under + 18.0 * (i + 1) as f64) { (line) }
                         }
                     }
                     g transform=(format!("translate({margin} {})", margin + head)) { (drawing.body) }
@@ -130,22 +138,44 @@ impl Chart {
     }
 }
 
-/// Lines of at most so many characters, broken at blanks where there are any.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.len() - 1;
-        let used = lines[line].chars().count();
-        if used > 0 && used + 1 + word.chars().count() > room {
-            lines.push(super::text::fitted(word, room));
-        } else {
-            if used > 0 {
-                lines[line].push(' ');
-            }
-            lines[line].push_str(&super::text::fitted(word, room));
+/// Things side by side, in as many lines as they need.
+#[derive(Debug)]
+pub(super) struct Flow {
+    room: f64,
+    /// Where the next thing goes.
+    at: (f64, f64),
+}
+
+/// From line to line.
+const LINE: f64 = 19.0;
+
+impl Flow {
+    pub fn new(room: f64, top: f64) -> Self {
+        Self {
+            room,
+            at: (0.0, top),
         }
     }
-    lines
+
+    /// A place for a thing of this width, and a gap after it.
+    pub fn place(&mut self, width: f64) -> (f64, f64) {
+        if self.at.0 > 0.0 && self.at.0 + width > self.room {
+            self.at = (0.0, self.at.1 + LINE);
+        }
+        let here = self.at;
+        self.at.0 += width + 16.0;
+        here
+    }
+
+    /// A place at the beginning of a line.
+    pub fn new_line(&mut self) -> (f64, f64) {
+        self.place(self.room)
+    }
+
+    /// Where the last line is.
+    pub fn bottom(&self) -> f64 {
+        self.at.1
+    }
 }
 
 /// A coordinate, to a hundredth of a unit.
@@ -196,6 +226,25 @@ impl Axis {
         px(self.left + share.clamp(0.0, 1.0) * self.width)
     }
 
+    /// The words under the marks, each with the middle of its place: within the axis and a margin, and none over another.
+    pub fn labels(&self, margin: f64) -> Vec<(f64, String)> {
+        let (from, to) = (self.left - margin, self.left + self.width + margin);
+        let mut free = from;
+        let mut labels = Vec::new();
+        for mark in self.marks() {
+            let words = number_of_axis(mark);
+            let half = TEXT.width(&words) / 2.0;
+            let middle = self
+                .at(mark)
+                .clamp(from + half, (to - half).max(from + half));
+            if middle - half >= free {
+                free = middle + half + 6.0;
+                labels.push((px(middle), words));
+            }
+        }
+        labels
+    }
+
     /// Values at which the axis is marked: round ones, and not so many that they run into each other.
     pub fn marks(&self) -> Vec<f64> {
         if !self.log {
@@ -223,6 +272,15 @@ impl Axis {
     }
 }
 
+fn number_of_axis(value: f64) -> String {
+    if (0.01..1e6).contains(&value) || value == 0.0 {
+        // Rounded to hide what binary fractions add: 0.30000000000000004.
+        format!("{}", (value * 1000.0).round() / 1000.0)
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
 /// The next of 1, 2, 5 times a power of ten.
 fn round_step(at_least: f64) -> f64 {
     let power = 10f64.powf(at_least.log10().floor());
@@ -244,9 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn long_captions_are_broken_and_never_lost() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("abcdefghij", 5), ["abcd…"]);
+    fn type_is_as_large_as_the_layout_takes_it_to_be() {
+        assert!(STYLE.contains(&format!("font:400 {}px ", TEXT.size)));
+        assert!(STYLE.contains(".strong{font-weight:700}") && STRONG.size == TEXT.size);
+        assert!(STYLE.contains(&format!(
+            ".head{{font-size:{}px;font-weight:700}}",
+            HEAD.size
+        )));
     }
 
     proptest! {
@@ -255,6 +317,12 @@ mod tests {
             for axis in [Axis::log(low, low * factor, 10.0, 300.0), Axis::linear(low * factor, 10.0, 300.0)] {
                 prop_assert!((10.0..=310.0).contains(&axis.at(value)));
                 prop_assert!((1..=21).contains(&axis.marks().len()));
+                let mut free = 0.0;
+                for (middle, words) in axis.labels(10.0) {
+                    let half = TEXT.width(&words) / 2.0;
+                    prop_assert!(middle - half > free - 0.01 && middle + half < 320.01, "{words} at {middle}");
+                    free = middle + half;
+                }
             }
         }
     }

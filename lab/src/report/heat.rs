@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Chart, Drawing, Layout, px};
+use super::chart::{Chart, Drawing, Layout, TEXT, px};
 use super::ladder::{in_words, machine_line};
 use super::text::{bytes, drawable, number};
 use crate::run::State;
@@ -120,11 +120,21 @@ impl<'a> Grid<'a> {
             };
         }
         let pattern = format!("{id}-{}", if layout.is_narrow() { "n" } else { "w" });
-        let left = if layout.is_narrow() { 58.0 } else { 76.0 };
+        let widest = |sizes: &[u64]| {
+            let widths = sizes.iter().map(|n| TEXT.width(&short_bytes(*n)));
+            widths.fold(0.0, f64::max)
+        };
+        let left = px(widest(&self.capacities).max(TEXT.width("capacity")) + 7.0);
         let width = ((layout.width() - left) / columns as f64).min(72.0);
         let height = 28.0;
         let top = 70.0;
-        let every = (44.0 / width).ceil() as usize;
+        let heads = widest(&self.buffers);
+        let every = ((heads + 6.0) / width).ceil() as usize;
+        // Where columns are narrow, the first head is as wide as some of them, and must not leave the picture.
+        let middle = |i: usize| {
+            let middle = left + (i as f64 + 0.5) * width;
+            px(middle.clamp(left + heads / 2.0, (layout.width() - heads / 2.0).max(left)))
+        };
         let body = html! {
             defs {
                 pattern id=(pattern) width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
@@ -136,7 +146,7 @@ impl<'a> Grid<'a> {
             text.soft x="0" y=(top - 8.0) { "capacity" }
             @for (i, buffer) in self.buffers.iter().enumerate() {
                 @if i % every == 0 {
-                    text.mid x=(px(left + (i as f64 + 0.5) * width)) y=(top - 8.0) { (short_bytes(*buffer)) }
+                    text.mid x=(middle(i)) y=(top - 8.0) { (short_bytes(*buffer)) }
                 }
             }
             @for (j, capacity) in self.capacities.iter().enumerate() {
@@ -157,15 +167,18 @@ impl<'a> Grid<'a> {
 
     /// The scale of colours.
     fn key(&self, layout: Layout) -> Markup {
-        let right = if layout.is_narrow() { 250.0 } else { 320.0 };
-        let step = (right - 60.0) / 24.0;
+        let (low, high) = (number(self.low), number(self.high) + " GiB/s");
+        let left = px(TEXT.width(&low) + 8.0);
+        let most: f64 = if layout.is_narrow() { 200.0 } else { 260.0 };
+        let width = most.min(layout.width() - left - 8.0 - TEXT.width(&high));
+        let step = width / 24.0;
         html! {
             @if self.high > 0.0 {
-                text.end x="52" y="14" { (number(self.low)) }
+                text.end x=(left - 8.0) y="14" { (low) }
                 @for i in 0..24 {
-                    rect x=(px(60.0 + f64::from(i) * step)) y="3" width=(px(step + 0.5)) height="13" fill=(color(f64::from(i) / 23.0).0) {}
+                    rect x=(px(left + f64::from(i) * step)) y="3" width=(px(step + 0.5)) height="13" fill=(color(f64::from(i) / 23.0).0) {}
                 }
-                text x=(right + 8.0) y="14" { (number(self.high)) " GiB/s" }
+                text x=(px(left + width + 8.0)) y="14" { (high) }
             }
         }
     }
@@ -185,7 +198,7 @@ impl<'a> Grid<'a> {
                         title { (sizes) ": " (number(rate)) " GiB/s" }
                     }
                     @let words = short_rate(rate) + star;
-                    @if words.chars().count() as f64 * 7.0 + 1.0 <= width {
+                    @if TEXT.width(&words) + 1.0 <= width {
                         text.mid.(text) x=(px(x + width / 2.0)) y=(y + 18.5) { (words) }
                     }
                 }

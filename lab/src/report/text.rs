@@ -25,17 +25,6 @@ fn is_printable(c: char) -> bool {
             | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}'))
 }
 
-/// The same, cut to as many characters as there is room for.
-pub fn fitted(text: &str, room: usize) -> String {
-    let text = safe(text);
-    if text.chars().count() <= room {
-        return text;
-    }
-    let mut cut: String = text.chars().take(room.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
-}
-
 /// Three significant digits, and an exponent where they would stand in a long row of zeros.
 pub fn number(value: f64) -> String {
     match value.abs() {

@@ -3,16 +3,19 @@
 use std::fmt::Write;
 
 use super::layout::{Row, rows};
-use super::model::{Pipe, Which};
+use super::model::{Pipe, Slot, Which};
 use super::told::{Told, state};
-use crate::wrap::wrap;
+use crate::font::Font;
 
 const WIDTH: usize = 8;
+/// A slot is at least so wide, and so high.
 const CELL: [usize; 2] = [92, 64];
 const LEFT: usize = 16;
 const LINE: usize = 18;
-/// Characters of a sentence that fit beside each other.
-const CHARS: usize = 104;
+/// The sizes and weights of type in the style.
+const TEXT: Font = Font::regular(13.0);
+const STEP: Font = Font::bold(15.0);
+const SMALL: Font = Font::regular(11.0);
 
 const STYLE: &str = "\
 svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.do{font:600 15px ui-monospace,monospace}\
@@ -25,27 +28,26 @@ svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.do{font:60
 #[must_use]
 pub fn draw(steps: &[Told]) -> String {
     let mut body = String::new();
+    let cell = cell_width(steps);
+    let inside = WIDTH * cell;
     let mut y = 16;
     let mut second_is_seen = false;
     for (i, told) in steps.iter().enumerate() {
-        y += LINE;
-        text(
+        let step = format!("{}. {}", i + 1, told.step);
+        lines(&mut body, &mut y, "do", STEP.lines(&step, inside as f64));
+        lines(
             &mut body,
-            "do",
-            LEFT,
-            y,
-            &format!("{}. {}", i + 1, told.step),
+            &mut y,
+            "",
+            TEXT.lines(&told.sentence, inside as f64),
         );
-        for line in wrap(&told.sentence, CHARS) {
-            y += LINE;
-            text(&mut body, "", LEFT, y, &line);
-        }
         second_is_seen |= told.needs_second();
         pipe(
             &mut body,
             &mut y,
             told.pipes.pipe(Which::First),
             second_is_seen.then_some("first pipe: "),
+            cell,
         );
         if second_is_seen {
             pipe(
@@ -53,11 +55,12 @@ pub fn draw(steps: &[Told]) -> String {
                 &mut y,
                 told.pipes.pipe(Which::Second),
                 Some("second pipe: "),
+                cell,
             );
         }
         y += LINE;
     }
-    let width = 2 * LEFT + WIDTH * CELL[0];
+    let width = 2 * LEFT + inside;
     let what = steps
         .iter()
         .map(|t| format!("{}: {}.", t.step, t.sentence))
@@ -70,10 +73,43 @@ pub fn draw(steps: &[Told]) -> String {
     )
 }
 
-fn pipe(out: &mut String, y: &mut usize, pipe: &Pipe, name: Option<&str>) {
-    *y += LINE;
+/// How wide a slot is drawn: all the same, and wide enough for what stands in any of them.
+fn cell_width(steps: &[Told]) -> usize {
+    let pipes = steps
+        .iter()
+        .flat_map(|told| [Which::First, Which::Second].map(|which| told.pipes.pipe(which)));
+    let widths = pipes.flat_map(|pipe| {
+        let slots = pipe.slots().iter().enumerate();
+        slots.filter_map(|(place, slot)| {
+            let name = SMALL.width(&page(pipe, place, slot.as_ref()?));
+            let name = beside_place(place) as f64 + name;
+            Some(name.max(5.0 + SMALL.width(&extent(slot.as_ref()?))) + 3.0)
+        })
+    });
+    widths.fold(CELL[0] as f64, f64::max).ceil() as usize
+}
+
+/// Where the page's name begins, right of the number of the slot.
+fn beside_place(place: usize) -> usize {
+    26.max(9 + SMALL.width(&place.to_string()).ceil() as usize)
+}
+
+fn page(pipe: &Pipe, place: usize, slot: &Slot) -> String {
+    let merge = if pipe.may_be_appended_to(place) {
+        " +"
+    } else {
+        ""
+    };
+    format!("page {}{merge}", slot.page)
+}
+
+fn extent(slot: &Slot) -> String {
+    format!("{} at {}", slot.len, slot.offset)
+}
+
+fn pipe(out: &mut String, y: &mut usize, pipe: &Pipe, name: Option<&str>, width: usize) {
     let told = format!("{}{}", name.unwrap_or_default(), state(pipe));
-    text(out, "d", LEFT, *y, &told);
+    lines(out, y, "d", SMALL.lines(&told, (WIDTH * width) as f64));
     for row in rows(pipe, WIDTH) {
         match row {
             Row::Empty(range) => {
@@ -84,12 +120,12 @@ fn pipe(out: &mut String, y: &mut usize, pipe: &Pipe, name: Option<&str>) {
             Row::Slots(range) => {
                 *y += LINE + 4;
                 for (column, place) in range.enumerate() {
-                    let x = LEFT + column * CELL[0];
+                    let x = LEFT + column * width;
                     let mark = mark(pipe, place);
                     if !mark.is_empty() {
                         text(out, "n m", x + 2, *y - 4, &format!("▾ {mark}"));
                     }
-                    cell(out, [x, *y], pipe, place);
+                    cell(out, [x, *y], width, pipe, place);
                 }
                 *y += CELL[1] + 4;
             }
@@ -108,8 +144,8 @@ fn mark(pipe: &Pipe, place: usize) -> &'static str {
     }
 }
 
-fn cell(out: &mut String, [x, y]: [usize; 2], pipe: &Pipe, place: usize) {
-    let [width, height] = CELL;
+fn cell(out: &mut String, [x, y]: [usize; 2], width: usize, pipe: &Pipe, place: usize) {
+    let height = CELL[1];
     if let Some(slot) = &pipe.slots()[place] {
         let inside = width - 8;
         let scale = |bytes: usize| (bytes * inside).div_ceil(slot.room);
@@ -122,26 +158,23 @@ fn cell(out: &mut String, [x, y]: [usize; 2], pipe: &Pipe, place: usize) {
             left + from,
             len.min(inside - from),
         );
-        let merge = if pipe.may_be_appended_to(place) {
-            " +"
-        } else {
-            ""
-        };
-        text(
-            out,
-            "n",
-            x + 26,
-            y + 15,
-            &format!("page {}{merge}", slot.page),
-        );
-        let told = format!("{} at {}", slot.len, slot.offset);
-        text(out, "n", x + 5, y + 33, &told);
+        let page = page(pipe, place, slot);
+        text(out, "n", x + beside_place(place), y + 15, &page);
+        text(out, "n", x + 5, y + 33, &extent(slot));
     }
     text(out, "d", x + 5, y + 15, &place.to_string());
     let _ = writeln!(
         out,
         "<rect class=\"c\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
     );
+}
+
+/// Lines below each other.
+fn lines(out: &mut String, y: &mut usize, class: &str, lines: Vec<String>) {
+    for line in lines {
+        *y += LINE;
+        text(out, class, LEFT, *y, &line);
+    }
 }
 
 fn text(out: &mut String, class: &str, x: usize, y: usize, text: &str) {
@@ -162,6 +195,17 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::ring::Pipes;
+
+    #[test]
+    fn type_is_as_large_as_the_layout_takes_it_to_be() {
+        for (rule, font) in [
+            ("text{font:", TEXT),
+            (".do{font:600 ", STEP),
+            (".n,.d{font:", SMALL),
+        ] {
+            assert!(STYLE.contains(&format!("{rule}{}px ", font.size)), "{rule}");
+        }
+    }
 
     #[test]
     fn picture_is_well_formed_and_says_what_it_shows() {

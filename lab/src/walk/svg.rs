@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::address::{Decoded, Place, verdict};
-use crate::wrap::wrap;
+use crate::font::Font;
 
 const STYLE: &str = "\
 svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24;text-anchor:middle}.b{font:600 13px ui-monospace,monospace}\
@@ -17,9 +17,9 @@ const DIGIT: u32 = 14;
 const LEFT: u32 = 20;
 const BITS_Y: u32 = 60;
 const TABLES_Y: u32 = 200;
-const TABLE: [u32; 2] = [86, 128];
-/// Characters that fit beside each other.
-const CHARS: usize = 126;
+const TABLE: [u32; 2] = [96, 128];
+/// The size of type in the style.
+const TEXT: Font = Font::regular(13.0);
 
 /// Draws the bits of the address, and below them the tables that they lead through.
 #[must_use]
@@ -86,7 +86,7 @@ pub fn draw(decoded: &Decoded) -> String {
         _ => "l",
     };
     let mut height = TABLES_Y + TABLE[1] + 10;
-    for line in wrap(&verdict(decoded.address), CHARS) {
+    for line in TEXT.lines(&verdict(decoded.address), f64::from(width - 2 * LEFT)) {
         height += 18;
         text(&mut body, class, LEFT, height, &line);
     }
@@ -140,6 +140,11 @@ fn text(out: &mut String, class: &str, x: u32, y: u32, text: &str) {
 mod tests {
     use super::*;
     use crate::walk::{Leaf, Levels};
+
+    #[test]
+    fn type_is_as_large_as_the_layout_takes_it_to_be() {
+        assert!(STYLE.contains(&format!("text{{font:{}px ", TEXT.size)));
+    }
 
     #[test]
     fn every_walk_has_a_picture_that_says_what_it_shows() {

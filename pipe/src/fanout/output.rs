@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use rustix::fs::FileType;
+
 use crate::private::Private;
 use crate::pump::is_refusal;
 use crate::sys::{self, End, SpliceFlags};
@@ -13,6 +15,8 @@ use crate::wait::{Wait, Waiter};
 pub(super) struct Output<'fd> {
     pub(super) to: BorrowedFd<'fd>,
     pub(super) failed: bool,
+    /// Whether its reader may go away: a pipe, or a socket.
+    pub(super) may_break: bool,
     /// Its copy of the batch, in slots. Absent where everything is done by hand.
     pub(super) slots: Option<Private>,
     /// Its copy of the batch, in memory, where it cannot be spliced to.
@@ -26,9 +30,11 @@ pub(super) struct Output<'fd> {
 
 impl<'fd> Output<'fd> {
     pub(super) fn new(to: BorrowedFd<'fd>) -> Self {
+        let kind = rustix::fs::fstat(to).map(|s| FileType::from_raw_mode(s.st_mode));
         Self {
             to,
             failed: false,
+            may_break: matches!(kind, Ok(FileType::Fifo | FileType::Socket)),
             slots: None,
             bytes: Vec::new(),
             written: 0,

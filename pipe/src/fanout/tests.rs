@@ -107,6 +107,8 @@ fn error_after_bytes_have_moved_is_final_for_that_output_only() {
         match call {
             // Input, output, output, input: the fifth is the second one into the first output.
             Call::Splice if splices == 5 => Err(Errno::NOSPC),
+            // A disk stays full, however it is written to.
+            Call::Write if splices >= 5 => Err(Errno::NOSPC),
             _ => Ok(len),
         }
     });

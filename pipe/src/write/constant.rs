@@ -251,7 +251,8 @@ impl Constant {
         }
         let (master, scratch) = (Pipe::new()?, Pipe::new()?);
         let capacity = capacity::largest(&master.write)?.granted;
-        if capacity::largest(&scratch.write)?.granted < capacity {
+        // Into less than that, a fragment is not moved at once.
+        if capacity::largest(&scratch.write)?.granted < capacity.max(FRAGMENT) {
             return Err(Error::new(
                 "no tee",
                 "no pipe memory left for this user",

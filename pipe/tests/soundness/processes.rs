@@ -360,12 +360,14 @@ fn signals_that_interrupt_calls_lose_nothing() {
                 let mut writer = writer(write_end, way).with_wait(wait).keep_capacity();
                 let reader = read_from(Kind::Onwards, read_end, feed.sequence, 0);
                 // SAFETY: names the calling thread, which outlives the scope below.
-                let (this, beside) = (unsafe { libc::pthread_self() }, Beside::default());
+                let this = unsafe { libc::pthread_self() };
+                // As a number, since some C libraries have a pointer there, which no other thread may be given.
+                let (this, beside) = (this as usize, Beside::default());
                 thread::scope(|scope| {
                     scope.spawn(|| {
                         beside.repeat(|| {
                             // SAFETY: that thread waits for this one.
-                            unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                            unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGUSR1) };
                             thread::sleep(Duration::from_micros(30));
                         });
                     });

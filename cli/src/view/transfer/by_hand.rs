@@ -28,25 +28,13 @@ impl Transfer<'_> {
                 break Ok(());
             }
             if start == end {
-                let bytes = if self.plan.separator.is_some() {
-                    u64::MAX
-                } else {
-                    allowed
-                };
-                let len = buffer
-                    .len()
-                    .min(usize::try_from(bytes).unwrap_or(usize::MAX));
-                match sys::read(from, &mut buffer[..len]) {
+                let len = buffer.len().min(self.may_take());
+                let read = || sys::read(from, &mut buffer[..len]);
+                match reads.until_ready(from, read) {
                     Ok(0) => break Ok(()),
                     Ok(n) => {
                         skip.succeeded();
                         (start, end) = (0, n);
-                    }
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        if let Err(e) = reads.after_would_block(from) {
-                            break Err((End::Read, e));
-                        }
-                        continue;
                     }
                     Err(e) if self.plan.skip_errors > 0 => {
                         match self.skip(&mut skip, (from, name), &e, len) {
@@ -62,17 +50,13 @@ impl Transfer<'_> {
             }
             self.counters.buffers(end - start);
             let most = self.permitted(&buffer[start..end], allowed);
-            match sys::write(self.output, &buffer[start..start + most]) {
+            let write = || sys::write(self.output, &buffer[start..start + most]);
+            match writes.until_ready(self.output, write) {
                 Ok(0) => break Err((End::Write, ErrorKind::WriteZero.into())),
                 Ok(n) => {
                     let lines = self.look_at(&buffer[start..start + n]);
                     start += n;
                     if let Err(e) = self.arrived(n, lines) {
-                        break Err((End::Write, e));
-                    }
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    if let Err(e) = writes.after_would_block(self.output) {
                         break Err((End::Write, e));
                     }
                 }

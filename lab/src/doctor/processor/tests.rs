@@ -220,6 +220,13 @@ fn guests_are_told_from_machines_that_do_not_say() {
         ..facts()
     };
     assert_eq!(hypervisor(&guest).state, State::Costs);
+    let emulated = Facts {
+        hypervisor: Some(Hypervisor::Emulator),
+        ..facts()
+    };
+    let check = hypervisor(&emulated);
+    assert_eq!(check.state, State::Costs);
+    assert!(check.found.contains("emulator") && !check.found.contains("KVM"));
     let masked = Facts {
         tells_hypervisor: false,
         ..facts()
