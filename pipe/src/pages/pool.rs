@@ -117,8 +117,8 @@ impl Pool {
                 if !leaves_out(LeaveOut::Turn) {
                     self.turn(lent)?;
                 }
-                let ours = leaves_out(LeaveOut::Look)
-                    || self.pages.pages[next].touch() == Shown::Huge;
+                let ours =
+                    leaves_out(LeaveOut::Look) || self.pages.pages[next].touch() == Shown::Huge;
                 if !ours {
                     self.pages.pages[next].renew()?;
                 }

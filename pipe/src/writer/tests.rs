@@ -296,7 +296,9 @@ fn what_is_held_for_long(way: Way, refused: &'static [Call]) -> Result<(), Strin
 #[test]
 fn pool_without_its_turn_changes_what_is_held_and_without_its_look_does_not() {
     probe_first();
-    let ready = PipeWriter::new(sys::pipe().unwrap().1).with_way(Way::Cow).path();
+    let ready = PipeWriter::new(sys::pipe().unwrap().1)
+        .with_way(Way::Cow)
+        .path();
     if ready.way != Way::Cow {
         return shout(&format!("SKIPPED pool without its turn: {ready}"));
     }
@@ -323,7 +325,11 @@ fn child_that_is_refused_half_way_leaves_another_way() {
                 return shout(&format!("SKIPPED child that is refused: {}", writer.path()));
             }
             let faults = inject(refuse(
-                if call == Call::Clone { &[Call::Clone] } else { &[Call::Wait] },
+                if call == Call::Clone {
+                    &[Call::Clone]
+                } else {
+                    &[Call::Wait]
+                },
                 2,
                 errno,
             ));
