@@ -8,7 +8,7 @@ mod lend;
 mod pool;
 mod proof;
 pub mod scan;
-mod turn;
+mod turns;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 pub(crate) use lend::Lend;
-pub(crate) use pool::{OnWrite, Pool, try_copy_on_write};
+pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 
 use crate::error::{Error, Result};
 use crate::size::Size;

@@ -39,6 +39,20 @@ pub fn cow_refusal() -> Option<Error> {
     refusal(&KNOWN, try_cow)
 }
 
+/// How long it takes to make this process' memory copy-on-write, as [`cow`](crate::write::cow) does once a round: the median of
+/// nine times.
+///
+/// # Errors
+/// No child is to be had for it.
+pub fn turn_takes() -> Result<std::time::Duration> {
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        times.push(crate::pages::turn()?);
+    }
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
 type Known = OnceLock<Option<Error>>;
 
 /// What is known, else what a trial says. Where it only ran out of something, the next one tries again.

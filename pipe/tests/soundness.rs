@@ -9,6 +9,8 @@ mod alone;
 mod after_ok;
 #[path = "soundness/constants.rs"]
 mod constants;
+#[path = "soundness/cow.rs"]
+mod cow;
 #[path = "soundness/feed.rs"]
 mod feed;
 #[path = "soundness/limits.rs"]

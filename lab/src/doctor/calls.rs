@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fullbore::probe;
 use fullbore::read::discard::Discard;
@@ -21,6 +22,8 @@ pub(super) struct Facts {
     pub(super) null: Result<(), String>,
     pub(super) vmsplice_is_by_reference: Result<bool, String>,
     pub(super) fresh: Result<(), String>,
+    /// How long a turn takes.
+    pub(super) cow: Result<Duration, String>,
     pub(super) fat: Result<(), String>,
     pub(super) splice: Result<(), String>,
     pub(super) tee: Result<(), String>,
@@ -47,6 +50,8 @@ impl Facts {
             null: Discard::new().map(drop).map_err(|e| e.to_string()),
             vmsplice_is_by_reference: probe::vmsplice_is_by_reference().map_err(text),
             fresh: refusal(probe::fresh_refusal()),
+            cow: refusal(probe::cow_refusal())
+                .and_then(|()| probe::turn_takes().map_err(|e| e.to_string())),
             fat: refusal(probe::fat_refusal()),
             splice: move_one(|from, to| sys::splice(from, to, 1, SpliceFlags::NONBLOCK))
                 .map_err(text),
@@ -94,6 +99,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
         vmsplice(&facts.vmsplice_is_by_reference),
         by_reference(&facts.vmsplice_is_by_reference),
         fresh(&facts.fresh),
+        cow(&facts.cow),
         fat(&facts.fat),
         call(
             "splice",
@@ -214,6 +220,21 @@ fn fresh(refusal: &Result<(), String>) -> Check {
         Err(why) => Check::missing("fresh", why)
             .costs("new data goes by fat slots or write(2), at about 0.7 or 0.3 of the speed")
             .change("see vmsplice and huge pages"),
+    }
+}
+
+fn cow(turn: &Result<Duration, String>) -> Check {
+    match turn {
+        Ok(turn) => Check::ok(
+            "cow",
+            format!(
+                "pages that were lent can be made copy-on-write and written again; to make them so takes {} µs in this process",
+                turn.as_micros()
+            ),
+        ),
+        Err(why) => Check::missing("cow", why).costs(
+            "where a program allows it, new data could be sent without taking new pages for it",
+        ),
     }
 }
 

@@ -121,7 +121,14 @@ impl HugePage {
 
     /// Gets the page, which was abandoned or is new, from the kernel, and proves that it is a huge one.
     fn bring_in(&mut self) -> Result<()> {
-        let huge = match faults::touch_new(self.bytes_mut()) {
+        let mut shown = faults::touch_new(self.bytes_mut());
+        // A turn that another thread makes in between looks like small pages, too. Not so the next time.
+        for _ in 0..2 {
+            if shown == Shown::Small && self.advise(0..self.len, Advice::LinuxDontNeed).is_ok() {
+                shown = faults::touch_new(self.bytes_mut());
+            }
+        }
+        let huge = match shown {
             Shown::Huge => Some(true),
             Shown::Small => Some(false),
             Shown::Nothing => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::faults::Shown;
 use super::huge::{AfterFork, HugePage, HugePages};
-use super::turn::{self, LentAt};
+use super::turns::{self, LentAt};
 use crate::error::{Error, Result};
 use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
@@ -23,7 +23,7 @@ const TOO_DEAR: u32 = 4;
 
 /// Huge pages that are lent one after the other, round and round.
 ///
-/// A page is written again only when a turn has begun after its last byte was lent ([`turn`](super::turn)): then whoever still
+/// A page is written again only when a turn has begun after its last byte was lent ([`turn`](super::turns)): then whoever still
 /// holds it keeps what was sent, since the kernel copies on write. Whether somebody does shows in the faults of the first
 /// touch: one for the whole page means that it is ours alone again, still huge, still in the cache; anything else means that
 /// it would be copied bit by bit, and it is abandoned instead, as [`Lend`](super::Lend) does. So the turn makes it sound, and
@@ -50,7 +50,7 @@ impl Pool {
     /// # Errors
     /// No huge pages, or only such as are too large to lend, or no memory, or no turns.
     pub(crate) fn new(bytes: Option<usize>) -> Result<Self> {
-        turn::lent_now()?;
+        turns::lent_now()?;
         let page = HugePage::new(AfterFork::Copied)?;
         let (most, ever) = bytes.map_or((*BYTES.start(), *BYTES.end()), |b| (b, b));
         Ok(Self {
@@ -85,7 +85,7 @@ impl Pool {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         let taken = self.pages.send(fd, len, flags)?;
-        self.lent[self.pages.current()] = Some(turn::lent_now()?);
+        self.lent[self.pages.current()] = Some(turns::lent_now()?);
         Ok(taken)
     }
 
@@ -133,7 +133,7 @@ impl Pool {
     /// Makes sure that a turn has begun after this was lent, and looks what it has cost.
     fn turn(&mut self, lent: LentAt) -> Result<()> {
         let round = self.turned.map(|t| t.elapsed());
-        let took = turn::after(lent)?;
+        let took = turns::after(lent)?;
         if took.is_zero() {
             return Ok(()); // another thread has made it
         }
@@ -168,8 +168,16 @@ impl Pool {
             ),
             "use it in a smaller process",
         );
-        Err(error)
+        Err(error.that_may_pass()) // the machine may have been busy
     }
+}
+
+/// Makes a turn, and says how long it took.
+///
+/// # Errors
+/// No child is to be had.
+pub(crate) fn turn() -> Result<Duration> {
+    turns::after(turns::lent_now()?)
 }
 
 /// What the kernel does when a page is written to that was made copy-on-write.
@@ -209,7 +217,7 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         } else {
             sys::read(&first_out, &mut got).map_err(refused)?;
         }
-        turn::after(turn::lent_now()?)?;
+        turns::after(turns::lent_now()?)?;
         let shown = pages.pages[0].touch();
         if !is_held {
             return Ok(match shown {
