@@ -339,9 +339,12 @@ fn child_that_is_refused_half_way_leaves_another_way() {
             }
             drop(faults);
             let path = writer.path();
-            assert_eq!(path.way, Way::Copy, "{path}");
-            assert!(path.to_string().contains("not cow: "), "{path}");
             assert!(writer.bytes_by(Way::Cow) > 0 && writer.bytes_by(Way::Copy) > 0);
+            // Where something ran out it may have been asked for again.
+            if call == Call::Clone && [Errno::PERM, Errno::NOSYS].contains(&errno) {
+                assert_eq!(path.way, Way::Copy, "{path}");
+                assert!(path.to_string().contains("not cow: no child"), "{path}");
+            }
             drop(writer);
             let got = reader.join().unwrap();
             assert_eq!(got.len(), sent);
