@@ -160,6 +160,6 @@ mod tests {
             assert!(rung::ladder().iter().any(|r| r.id == id), "{id}");
         }
         assert_eq!(next("fat-constant"), None);
-        assert_eq!(next("fresh-read-one-core"), None);
+        assert_eq!(next("auto-read-one-core"), None);
     }
 }

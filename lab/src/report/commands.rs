@@ -161,9 +161,20 @@ mod tests {
             "../../../runs/2026-11-21-epyc-kvm/ladder.json"
         ))
         .unwrap();
+        // It has all rungs that there were then.
+        let command = command(&run);
+        let (rungs, rest) = command.split_once(" --rounds ").unwrap();
+        assert!(
+            rungs.starts_with("fullbore ladder --rungs write-read,"),
+            "{rungs}"
+        );
+        assert!(
+            rungs.ends_with(",copy-one-core,fresh-read-one-core"),
+            "{rungs}"
+        );
         assert_eq!(
-            command(&run),
-            "fullbore ladder --rounds 15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label '2-CPU KVM guest'"
+            rest,
+            "15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label '2-CPU KVM guest'"
         );
     }
 
