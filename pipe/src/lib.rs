@@ -17,15 +17,22 @@
 //! reads them last sees your new bytes in place of those you sent. Nothing tells you. That is why `vmsplice` is `unsafe` in
 //! every binding, and why programs that reused their buffers have corrupted data.
 //!
-//! This library never writes a byte again after it was lent:
+//! This library never lets a byte change after it was lent:
 //!
 //! | way | the bytes lie in | why nobody sees them change |
 //! | --- | --- | --- |
 //! | [`fresh`](write::fresh) | a huge page of this process, lent to the pipe | before its addresses are used again the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one |
+//! | [`cow`](write::cow), where [`PipeWriter::copy_on_write`] allows it | a huge page of this process, lent to the pipe | before it is written again it is made copy-on-write (a `clone(2)` whose child leaves at once); while anybody holds the page the kernel copies what is written to, and they keep theirs |
 //! | [`fat`](write::fat) | kernel pages of 32 KiB, filled through a socket | nobody has them mapped |
 //! | [`constant`](write::constant) | kernel pages, filled once, tee'd for ever | nobody has them mapped |
 //! | `write(2)` | kernel pages | the same |
 //! | [`recycle`](write::recycle) | two buffers, written again and again | nothing: its constructors are `unsafe`, and say what you must know of every reader |
+//!
+//! Why `cow` is sound: a reference that a pipe or a socket holds counts like one of a process, however far the slot has
+//! travelled, and at a write to a copy-on-write page the kernel looks at that count (`wp_can_reuse_anon_folio`,
+//! `do_huge_pmd_wp_page`; since Linux 5.18). Unless it is 1 the writer gets a copy. Older kernels look at mappings only and
+//! change what a pipe holds; so it is tried once in each process, with a page that a second pipe holds, and refused where that
+//! page changes.
 //!
 //! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may not be to be had, a sandbox may refuse a
 //! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and

@@ -17,8 +17,8 @@ const MIB: usize = 1 << 20;
 
 /// Bytes that the long test sends: 1 GiB, or what the environment says.
 fn total() -> usize {
-    let asked = std::env::var("FULLBORE_TEST_GIB");
-    asked.map_or(1, |g| g.parse().expect("a number of GiB")) << 30
+    let asked = std::env::var("FULLBORE_TEST_MIB");
+    asked.map_or(1024, |m| m.parse().expect("a number of MiB")) * MIB
 }
 
 /// Passes what it reads on into pipes of its own and keeps up to `most` of them full, the oldest of which it then compares.
@@ -85,7 +85,7 @@ fn stranger_that_holds_more_than_a_pool_keeps_every_byte() {
         sent += MIB;
     }
     // Turns that are too dear on a busy machine may have led to copies for a while, but not for all of it.
-    assert!(writer.bytes_by(Way::Cow) > 64 << 20, "{}", writer.path());
+    assert!(writer.bytes_by(Way::Cow) > 32 << 20, "{}", writer.path());
     drop(writer);
     assert_eq!(reader.join().expect("no panic"), sent);
 }
