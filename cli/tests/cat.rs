@@ -6,7 +6,7 @@ mod support;
 mod tools;
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use support::kinds::{MIB, Sink, raw_terminal, seeded, source};
 use support::{BINARY, Links, command, fullbore, pipe, start};
@@ -145,7 +145,7 @@ fn end_of_file_on_a_terminal_is_read_once() {
 fn capacity_and_pipes_that_are_refused_cost_nothing_but_speed() {
     let data = &seeded()[..20 * MIB];
     for limit in ["ulimit -n 5", "ulimit -n 4", "ulimit -n 20"] {
-        let mut shell = Command::new("bash");
+        let mut shell = command("bash", "");
         shell.args(["-c", &format!("{limit}; exec \"$0\" cat"), BINARY]);
         let output = Sink::new("unix socket", data);
         start(shell, source("file", data), output.stdio())

@@ -9,7 +9,7 @@
 //! | `execve`, `exit`, `exit_group`, `rt_sigreturn` | the process itself |
 //! | `arch_prctl`, `set_tid_address`, `set_robust_list`, `rseq`, `access`, `pread64`, `brk`, `mmap`, `munmap`, `mprotect`, `mremap`; `openat`, `read`, `close`, `fstat` of other files than ours | the loader and the C library, before `main` |
 //! | `rt_sigaction`, `poll` in other ways than `EINVAL`, `EAGAIN` and `ENOMEM` | Rust's start ends the process |
-//! | `futex` | every lock |
+//! | `futex`, `clock_nanosleep` | every lock; Rust's `sleep` panics |
 //! | any call with `EINTR` | means "again", and is repeated for ever by everyone |
 //! | `read` and `write` with `EAGAIN` on a descriptor that blocks | means "later"; see `splice`, which is waited for a hundred times |
 
@@ -164,7 +164,6 @@ pub const REFUSALS: &[Refusal] = &[
         ANY,
     ),
     refusal("sched_yield", &[libc::SYS_sched_yield], Always, ANY),
-    refusal("nanosleep", &[libc::SYS_clock_nanosleep], Always, ANY),
     refusal("memfd_create", &[libc::SYS_memfd_create], Always, NEW),
     refusal("dup", &[libc::SYS_dup3], Always, NEW),
     refusal("unlink", &[libc::SYS_unlinkat], Always, ANY),

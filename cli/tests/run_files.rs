@@ -111,13 +111,13 @@ fn large_runs_are_reported_and_compared_in_little_memory() {
     let mut ladder = json(LADDER);
     let mut rung = ladder["rungs"][0].clone();
     rung["samples"].as_array_mut().expect("samples").truncate(7);
-    let rungs = (0..1000).map(|i| {
+    let rungs = (0..300).map(|i| {
         let mut rung = rung.clone();
         rung["id"] = format!("rung-{i}").into();
         rung
     });
     ladder["rungs"] = rungs.collect();
-    ladder["rungs"][1]["warnings"] = vec!["w"; 200_000].into();
+    ladder["rungs"][1]["warnings"] = vec!["w"; 100_000].into();
     let ladder = saved(place.path(), "ladder.json", &ladder);
     let mut profile = json(PROFILE);
     let folded: Vec<_> = (0..30_000)

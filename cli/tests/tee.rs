@@ -324,7 +324,7 @@ fn pipes_that_are_refused_cost_nothing_but_speed() {
     let data = &seeded()[..6 * MIB];
     let place = tempfile::tempdir().unwrap();
     for limit in ["ulimit -n 4", "ulimit -n 5", "ulimit -n 7"] {
-        let mut shell = Command::new("bash");
+        let mut shell = command("bash", "");
         shell.args(["-c", &format!("{limit}; exec \"$0\" tee one"), BINARY]);
         shell.current_dir(place.path());
         let output = Sink::new("unix socket", data);

@@ -50,7 +50,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on: each gets memory and sockets of its own | nothing is buffered: what was taken is in the pipe, and stays as it was; a block that was not committed is gone |
 //! | [`Constant`] | no | 5 descriptors, 2 MiB of kernel memory or the length of the pattern | both sides may go on with the pattern, each with pipes of its own | as above |
-//! | [`copy`], [`Pump`](pump::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. `copy_by_value`: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
+//! | [`copy`], [`Pump`](pump::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. [`copy_by_value`]: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
 //! | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) | as `copy`, for each output | a pipe for each output | as `Pump` | as `Pump`: up to a private pipe of each output; after `Ok` of `fanout` nothing |
 //! | [`Inspect`](inspect::Inspect) | what is shown is a copy, and stays. What is delivered is not that copy: as `copy`. So a file that is changed meanwhile may arrive otherwise than it was shown | 2 pipes, a buffer of 256 KiB | as `Pump` | as `Pump` |
 //!
@@ -60,7 +60,7 @@
 //! Every system call may be interrupted, short, refused, or not ready: that is dealt with here. `O_NONBLOCK` is never set
 //! on a descriptor that was handed to us, since others share it.
 //!
-//! Facts about the kernel were checked on Linux 6.18 and stand where they are used.
+//! Facts about the kernel stand where they are used, and were checked on Linux 5.10 to 6.18 (`docs/kernels.md`).
 #![warn(missing_docs)]
 
 pub mod capacity;

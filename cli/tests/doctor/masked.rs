@@ -61,7 +61,8 @@ fn without_sys_what_it_says_is_unknown_and_nothing_is_made_up() {
     for id in ["defrag", "mitigations", "governor"] {
         assert_eq!(state_of(&report, id), "unknown", "{id}");
     }
-    assert_ne!(state_of(&report, "huge-pages"), "ok");
+    // Found by trying, as their size is by that of small ones.
+    assert_ne!(state_of(&report, "huge-pages"), "unknown");
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn opened(browser: &str, place: &Path, fonts: &Path, file: &Path) -> Opened {
     command
         .env("FONTCONFIG_FILE", fonts)
         .env("HOME", place)
+        .env("XDG_RUNTIME_DIR", place)
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_DATA_HOME")
         .args([

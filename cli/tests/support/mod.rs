@@ -52,7 +52,31 @@ pub fn fullbore(line: &str) -> Command {
 pub fn command(program: impl AsRef<Path>, line: &str) -> Command {
     let mut command = Command::new(program.as_ref());
     command.args(line.split_whitespace());
+    without_tastes(&mut command);
     command
+}
+
+/// Whoever runs the tests may like colours, a language, a width of terminal or a place of their own: runs do not see it.
+fn without_tastes(command: &mut Command) {
+    for setting in [
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "COLORTERM",
+        "COLUMNS",
+        "LINES",
+        "LANG",
+        "LANGUAGE",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LC_MESSAGES",
+        "POSIXLY_CORRECT",
+        "TMUX",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    ] {
+        command.env_remove(setting);
+    }
 }
 
 /// A run that has ended, with all it said.
@@ -401,6 +425,7 @@ pub fn users() -> [u32; 2] {
 /// `program` as a user without privileges.
 pub fn setpriv(user: u32, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
+    without_tastes(&mut command);
     command
         .arg(format!("--reuid={user}"))
         .arg(format!("--regid={user}"))

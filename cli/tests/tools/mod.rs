@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{BINARY, Links};
+use crate::support::{BINARY, Links, command};
 
 /// A shell line with links of these names first in the path, or Debian's own programs.
 pub fn shell(links: Option<&Links>, place: &Path, line: &str) -> (Vec<u8>, String, Option<i32>) {
@@ -11,7 +11,7 @@ pub fn shell(links: Option<&Links>, place: &Path, line: &str) -> (Vec<u8>, Strin
         Some(links) => format!("{}:/usr/bin:/bin", links.path("").display()),
         None => "/usr/bin:/bin".to_owned(),
     };
-    let done = Command::new("bash")
+    let done = command("bash", "")
         .args(["-c", line])
         .current_dir(place)
         .env("PATH", path)

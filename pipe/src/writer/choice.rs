@@ -94,10 +94,15 @@ impl Choice {
 
     /// Puts a way into the choice that was not in it, and tries it now.
     pub(super) fn add(&mut self, way: Way) {
+        let added = candidates(way, self.spent);
+        if self.rate == 0.0 {
+            // Nothing to compare with yet: it goes first.
+            self.ways.splice(0..0, added);
+            return self.start_stretch(None);
+        }
         let at = self.ways.len();
-        self.ways.extend(candidates(way, self.spent));
-        // Without a rate to compare with, the first one goes first.
-        self.start_stretch((self.rate > 0.0).then_some(at).filter(|&at| at > 0));
+        self.ways.extend(added);
+        self.start_stretch((at > 0).then_some(at));
     }
 
     fn start_stretch(&mut self, trying: Option<usize>) {
@@ -200,6 +205,9 @@ mod tests {
         assert_eq!(choice.current(), Way::Fresh);
         spend(&mut choice, 1 << 30, [100, 150, 300]);
         assert_eq!(choice.ways[0].way, Way::Fresh);
+        let mut early = Choice::new(&[Way::Copy]);
+        early.add(Way::Fresh);
+        assert_eq!(early.current(), Way::Fresh);
         let mut only = Choice::new(&[Way::Fresh]);
         only.remove(Way::Fresh);
         only.add(Way::Fresh);
