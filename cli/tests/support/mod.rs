@@ -351,19 +351,15 @@ pub fn sequence(bytes: usize) -> Vec<u8> {
 
 /// A user without privileges, and a copy of the binary that this user can reach.
 pub struct Stranger {
-    /// Holds the copy; absent where the test itself runs without privileges.
-    place: Option<TempDir>,
-    user: u32,
+    /// Holds the copy, and the user's number; absent where the test itself runs without privileges.
+    place: Option<(TempDir, u32)>,
 }
 
 impl Stranger {
     /// The reason is one to skip with.
     pub fn new() -> Result<Self, String> {
         if !rustix::process::geteuid().is_root() {
-            return Ok(Self {
-                place: None,
-                user: rustix::process::geteuid().as_raw(),
-            });
+            return Ok(Self { place: None });
         }
         let place = tempfile::tempdir().expect("a directory");
         std::fs::set_permissions(place.path(), Permissions::from_mode(0o755))
@@ -381,10 +377,8 @@ impl Stranger {
                 .status();
             match reached {
                 Ok(status) if status.success() => {
-                    return Ok(Self {
-                        place: Some(place),
-                        user,
-                    });
+                    let place = Some((place, user));
+                    return Ok(Self { place });
                 }
                 Ok(_) => {}
                 Err(why) => return Err(format!("setpriv does not run: {why}")),
@@ -404,8 +398,8 @@ impl Stranger {
     pub fn fullbore(&self, line: &str) -> Command {
         match &self.place {
             None => fullbore(line),
-            Some(place) => {
-                let mut command = setpriv(self.user, &place.path().join("fullbore"));
+            Some((place, user)) => {
+                let mut command = setpriv(*user, &place.path().join("fullbore"));
                 command.args(line.split_whitespace());
                 command
             }

@@ -130,10 +130,11 @@ impl<'a> Grid<'a> {
         let top = 70.0;
         let heads = widest(&self.buffers);
         let every = ((heads + 6.0) / width).ceil() as usize;
-        // Where columns are narrow, the first head is as wide as some of them, and must not leave the picture.
+        // Heads may be wider than their columns, and must not leave the picture; sizes in a file may be any.
         let middle = |i: usize| {
             let middle = left + (i as f64 + 0.5) * width;
-            px(middle.clamp(left + heads / 2.0, (layout.width() - heads / 2.0).max(left)))
+            let half = heads / 2.0;
+            px(middle.max(left + half).min(layout.width() - half))
         };
         let body = html! {
             defs {
@@ -251,4 +252,23 @@ fn color(share: f64) -> (String, &'static str) {
         format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8),
         text,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_any_length_are_drawn() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/sweep.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut run: Sweep = serde_json::from_str(&text).unwrap();
+        for (n, cell) in (0..).zip(&mut run.cells) {
+            (cell.buffer, cell.capacity) = (u64::MAX - 2 * n, u64::MAX);
+        }
+        let chart = sweep(&run);
+        for layout in [Layout::Wide, Layout::Narrow] {
+            assert!(chart.document(layout).contains(&u64::MAX.to_string()));
+        }
+    }
 }
