@@ -232,9 +232,9 @@ fn cow(turn: &Result<Duration, String>) -> Check {
                 turn.as_micros()
             ),
         ),
-        Err(why) => Check::missing("cow", why).costs(
-            "where a program allows it, new data could be sent without taking new pages for it",
-        ),
+        Err(why) => Check::missing("cow", why)
+            .costs("programs that would allow it take new pages for new data, or copy it")
+            .change(ALLOW_CALLS),
     }
 }
 

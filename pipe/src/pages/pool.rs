@@ -222,7 +222,12 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         if !is_held {
             return Ok(match shown {
                 Shown::Huge => OnWrite::CopiesWhatIsHeld,
-                _ => OnWrite::CopiesAlways,
+                Shown::Small => OnWrite::CopiesAlways,
+                Shown::Nothing => {
+                    let why = "getrusage(2) does not count faults here";
+                    let what = "who holds a page does not show";
+                    return Err(Error::new(what, why, "a sandbox may forbid it"));
+                }
             });
         }
         // SAFETY: this changes what the second pipe holds where the kernel does not copy. That is the point of the trial: the
