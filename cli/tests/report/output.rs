@@ -14,7 +14,8 @@ fn page_holds_every_chart_table_command_and_sample_and_asks_for_nothing() {
     assert_eq!(charts, 8);
     assert_eq!(page.matches("<svg class=\"chart narrow\"").count(), charts);
     for text in [
-        "fullbore ladder --rounds 15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label &#39;2-CPU KVM guest&#39;",
+        "fullbore ladder --rungs write-read,write-read-huge,",
+        " --rounds 15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label &#39;2-CPU KVM guest&#39;",
         "fullbore profile --rungs write-read,fresh-read",
         "fullbore sweep --buffers 4K,64K,1M --capacities 4K,64K --write-with write --read-with read",
         "fullbore bandwidth --rounds 3",
