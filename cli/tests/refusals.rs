@@ -152,6 +152,7 @@ pub const REFUSALS: &[Refusal] = &[
     refusal("prctl", &[libc::SYS_prctl], Always, ANY),
     refusal("prlimit", &[libc::SYS_prlimit64], Always, ANY),
     refusal("threads", &[libc::SYS_clone3, libc::SYS_clone], Always, ANY),
+    refusal("wait", &[libc::SYS_wait4], Always, ANY),
     refusal("sigprocmask", &[libc::SYS_rt_sigprocmask], Always, ANY),
     refusal("sigaltstack", &[libc::SYS_sigaltstack], Always, ANY),
     refusal("getpid", &[libc::SYS_getpid, libc::SYS_gettid], Always, PID),

@@ -11,6 +11,8 @@ const JOBS: &[(&str, &str, Side)] = &[
     ("write", "read", Side::Writer),
     ("write --with vmsplice", "read", Side::Writer),
     ("write --with fresh", "read", Side::Writer),
+    ("write --with cow", "read", Side::Writer),
+    ("write --with auto", "read", Side::Writer),
     ("write --with fat", "read", Side::Writer),
     ("write --with tee", "read --write-with tee", Side::Writer),
     ("write --wait poll", "read", Side::Writer),

@@ -144,7 +144,10 @@ fn clone_and_leave() -> std::result::Result<libc::pid_t, Errno> {
     // SAFETY: writes to `all` only.
     unsafe { libc::sigfillset(&mut all) };
     // SAFETY: reads `all` and writes `before`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) };
+    let blocked = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) };
+    if blocked != 0 {
+        return Err(Errno::from_raw_os_error(blocked));
+    }
     let flags = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
     let (flags, none) = (libc::c_long::from(flags), 0 as libc::c_long);
     // SAFETY: like fork(2), since it has no CLONE_VM: the child goes on with a copy of this stack, and below does nothing but
