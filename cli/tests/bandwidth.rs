@@ -59,16 +59,7 @@ fn running(command: Command) -> Running {
 }
 
 fn run(command: Command) -> Run {
-    let mut run = running(command).finish();
-    // What it says for lack of a second CPU is no finding of these tests.
-    let about_cpus = |line: &&str| !line.starts_with("fullbore: warning: only one CPU");
-    run.err = run
-        .err
-        .lines()
-        .filter(about_cpus)
-        .map(|l| format!("{l}\n"))
-        .collect();
-    run
+    running(command).finish()
 }
 
 fn document(run: &Run) -> Saved {

@@ -93,20 +93,10 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
-/// Runs `command` to its end. What it says for lack of a second CPU is no finding of these tests.
+/// Runs `command` to its end.
 #[track_caller]
 fn run(command: Command) -> Run {
-    ended(start(command, Stdio::null(), To::Captured))
-}
-
-#[track_caller]
-fn ended(running: Running) -> Run {
-    let mut run = running.finish();
-    if allowed_cpus().len() == 1 {
-        let lines = run.err.split_inclusive('\n');
-        run.err = lines.filter(|l| !l.contains("only one CPU")).collect();
-    }
-    run
+    start(command, Stdio::null(), To::Captured).finish()
 }
 
 fn allowed_cpus() -> Vec<usize> {
@@ -512,7 +502,7 @@ fn state_directory_is_the_users_and_the_table_says_where() {
 fn runs_of_the_same_second_are_both_saved() {
     let home = Home::new();
     let two = [(); 2].map(|()| start(home.ladder(SHORT), Stdio::null(), To::Captured));
-    let places = two.map(|running| saved_place(&ended(running)));
+    let places = two.map(|running| saved_place(&running.finish()));
     assert_ne!(places[0], places[1]);
     for place in &places {
         read_json(place);
@@ -661,11 +651,8 @@ impl Group {
     /// Waits for the end of the ladder, which leaves no process behind.
     #[track_caller]
     fn finish(&mut self) -> Run {
-        let run = ended(
-            self.running
-                .take()
-                .expect("a ladder that was not waited for"),
-        );
+        let running = self.running.take();
+        let run = running.expect("a ladder that was not waited for").finish();
         let left = members(self.id);
         assert!(left.is_empty(), "left behind: {left:?}: {run}");
         run
@@ -977,7 +964,7 @@ fn result_that_cannot_be_written_is_a_failure() {
     for line in ["--json", "", "--explain"] {
         let out = full.try_clone().unwrap();
         let command = Home::new().ladder(&format!("--no-save {SHORT} {line}"));
-        ended(start(command, Stdio::null(), out)).complains(&[1]);
+        start(command, Stdio::null(), out).finish().complains(&[1]);
     }
 }
 
