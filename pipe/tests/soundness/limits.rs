@@ -296,7 +296,7 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
     let (kept, keep) = sys::pipe().expect("a pipe");
     capacity::set(&keep, 1 << 20).expect("a pipe");
     let mut writer = writer(pipe, Some(Way::Fresh)).keep_capacity();
-    let (mut sent, mut got, mut keeps) = (0, 0, true);
+    let (mut sent, mut got) = (0, 0);
     let mut buffer = vec![0; 1 << 20];
     // One thread: what the reader has is known at every step.
     let mut step = |writer: &mut PipeWriter<OwnedFd>, keeps: bool| {
@@ -315,7 +315,7 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
     };
     let mut total = 0;
     while writer.path().way == Way::Fresh {
-        total = step(&mut writer, keeps);
+        total = step(&mut writer, true);
         if total > 256 << 20 {
             let (release, path) = (kernel(), writer.path());
             assert!(release < (6, 1), "{path}, for {total} bytes");
@@ -329,7 +329,7 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
     let until = Instant::now() + Duration::from_millis(300);
     let lent = writer.bytes_by(Way::Fresh);
     while Instant::now() < until {
-        step(&mut writer, keeps);
+        step(&mut writer, false);
     }
     assert_eq!(writer.bytes_by(Way::Fresh), lent);
     // The slots are as they were sent, and once they are read pages are lent again.
@@ -338,10 +338,9 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
     for (i, slot) in slots[..n].chunks(4096).enumerate() {
         sequence.check(i * (2 << 20), slot);
     }
-    keeps = false;
     let until = Instant::now() + Duration::from_secs(60);
     while writer.path().way != Way::Fresh {
-        step(&mut writer, keeps);
+        step(&mut writer, false);
         assert!(Instant::now() < until, "{}", writer.path());
     }
 }
