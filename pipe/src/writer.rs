@@ -214,7 +214,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///   could take one away, and the way is left then.
     /// - A child takes 60 to 200 µs, in which the other threads of the process cannot map memory, and some 18 µs more for each
     ///   MiB of small pages of private memory that the process has touched. Afterwards each of those costs a fault when it is
-    ///   written for the first time. In a process where this comes to more than a twentieth of the time the way is refused.
+    ///   written for the first time. The pool grows until this is a twentieth of the time, and where it comes to more
+    ///   than a quarter with 64 MiB the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {

@@ -149,17 +149,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 /// What older kernels lack, newest first: what it costs not to have the first version that has it.
 const SINCE: [((u32, u32), &str); 4] = [
-    (
-        (6, 7),
-        "before 6.7 huge pages are proven by smaps, which is slow, and /dev/zero cannot be spliced from",
-    ),
+    ((6, 7), "before 6.7 /dev/zero cannot be spliced from"),
     (
         (5, 6),
         "before 5.6 a pipe wakes all who sleep on it, where one would do",
     ),
     (
         (4, 14),
-        "before 4.14 a process that forks copies lent pages when it writes (no MADV_WIPEONFORK)",
+        "before 4.14 no memory is wiped on fork (MADV_WIPEONFORK): fresh and fat slots are refused",
     ),
     ((2, 6), "there is no splice, tee or vmsplice"),
 ];

@@ -18,6 +18,8 @@ use crate::sys::{self, SpliceFlags};
 const BYTES: RangeInclusive<usize> = 16 << 20..=64 << 20;
 /// A turn may take this part of the time of a round. Where it takes more the pool grows.
 const TURN_OF_ROUND: u32 = 20;
+/// And with the largest pool this part: what it costs this writer shows in its rate, but other threads pay as well.
+const TURN_AT_MOST: u32 = 4;
 /// So many turns in a row that are too dear for the largest pool: another way is better.
 const TOO_DEAR: u32 = 4;
 
@@ -151,6 +153,10 @@ impl Pool {
     fn is_dear(&mut self, took: Duration, round: Duration, page: usize) -> Result<()> {
         if self.most < self.ever {
             self.most = self.ever.min(self.most * 2);
+            return Ok(());
+        }
+        if took * TURN_AT_MOST <= round + took {
+            self.too_dear = 0;
             return Ok(());
         }
         self.too_dear += 1;

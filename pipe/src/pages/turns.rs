@@ -9,20 +9,21 @@
 //! One turn serves every thread and every writer of the process.
 #![allow(unsafe_code)]
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::forked::wiped;
 use crate::error::{Error, Result};
+use crate::sys;
 use crate::sys::fault::{Call, allow};
 
 /// A child that has not left after so long never will: it is left behind, and no more turns are made by this writer.
 const CHILD_AT_MOST: Duration = Duration::from_secs(2);
-/// How long the child is waited for without sleeping. It takes 60 to 200 µs.
-const SPIN: Duration = Duration::from_micros(500);
 
 /// Turns of this process, in memory that a forked child gets empty: a lock that another thread holds at a fork is free there.
 struct Turns {
@@ -107,36 +108,28 @@ fn child_that_leaves_at_once() -> Result<()> {
         Error::system("no child to make memory copy-on-write with", e, what_to_do)
     };
     allow(Call::Clone, 0).map_err(refused)?;
-    let child = clone_and_leave().map_err(refused)?;
-    let (start, lost) = (
-        Instant::now(),
-        "the child that makes memory copy-on-write is lost",
-    );
+    let (child, leaves) = clone_and_leave().map_err(refused)?;
+    let lost = "the child that makes memory copy-on-write is lost";
+    // Asleep, since the child may need this very CPU.
+    if !sys::poll(&leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
+        return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+    }
     loop {
         match wait_for(child) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(Errno::INTR) => continue,
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
             Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
-        }
-        let waited = start.elapsed();
-        if waited > CHILD_AT_MOST {
-            return Err(Error::new(lost, "it has not left after 2 seconds", ""));
-        }
-        if waited < SPIN {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(Duration::from_micros(50));
         }
     }
 }
 
-/// Returns the number of a child that does nothing but leave.
+/// Returns the number of a child that does nothing but leave, and a descriptor that becomes readable when it has left
+/// (`CLONE_PIDFD`, Linux 5.2).
 ///
 /// It has this program's signal handlers, and is in its process group: were a Ctrl-C of the terminal to come, it would run the
 /// handler. So all signals are blocked while it is made. It shares the table of descriptors and the working directory, so that
 /// nothing is kept open by it and less is copied; it cannot be traced; and it sends no SIGCHLD.
-fn clone_and_leave() -> std::result::Result<libc::pid_t, Errno> {
+fn clone_and_leave() -> std::result::Result<(libc::pid_t, OwnedFd), Errno> {
     // SAFETY: all zeroes is a valid signal set on Linux.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
@@ -148,11 +141,13 @@ fn clone_and_leave() -> std::result::Result<libc::pid_t, Errno> {
     if blocked != 0 {
         return Err(Errno::from_raw_os_error(blocked));
     }
-    let flags = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
+    let flags = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED | libc::CLONE_PIDFD;
     let (flags, none) = (libc::c_long::from(flags), 0 as libc::c_long);
+    let mut leaves: libc::c_int = -1;
+    let at = &raw mut leaves;
     // SAFETY: like fork(2), since it has no CLONE_VM: the child goes on with a copy of this stack, and below does nothing but
-    // leave by a system call, which takes no lock and runs nothing of the program.
-    let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
+    // leave by a system call, which takes no lock and runs nothing of the program. The kernel writes one number to `leaves`.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, at, none, none) };
     if child == 0 {
         // SAFETY: takes no pointers and does not return.
         unsafe { libc::syscall(libc::SYS_exit_group, none) };
@@ -163,18 +158,18 @@ fn clone_and_leave() -> std::result::Result<libc::pid_t, Errno> {
     if child < 0 {
         return Err(Errno::from_io_error(&errno).unwrap_or(Errno::INVAL));
     }
-    libc::pid_t::try_from(child).map_err(|_| Errno::INVAL)
+    let child = libc::pid_t::try_from(child).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok((child, unsafe { OwnedFd::from_raw_fd(leaves) }))
 }
 
-/// Whether a child has gone. It is one of this process, whichever thread has made it (`__WALL`).
-fn wait_for(child: libc::pid_t) -> std::result::Result<bool, Errno> {
+/// Waits for a child that has left, or is about to. It is one of this process, whichever thread has made it (`__WALL`).
+fn wait_for(child: libc::pid_t) -> std::result::Result<(), Errno> {
     allow(Call::Wait, 0)?;
-    let mut status = 0;
-    // SAFETY: writes to `status` only.
-    match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | libc::__WALL) } {
-        0 => Ok(false),
+    // SAFETY: a null pointer says that the status is not wanted.
+    match unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::__WALL) } {
         -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
-        _ => Ok(true),
+        _ => Ok(()),
     }
 }
 
