@@ -346,7 +346,7 @@ mod tests {
             ("unknown", many("{\"a\":[null]}", 50_000)),
             ("warnings", many("\"\"", 100_001)),
             ("machine", many("[[]]", 50_000)),
-            ("rungs", many("0", 1001)),
+            ("rungs", many("0", 301)),
             ("cells", many("0", 2501)),
             ("cells", format!("[{}]", many("\"\"", 600_001))),
             ("cells", format!("[{}]", many("1", 2_500_000))),

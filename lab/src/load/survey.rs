@@ -19,7 +19,7 @@ const TEXT: usize = 1 << 20;
 
 /// The members that hold results, of every kind of run, and how many of them at most: pages and tables are made of each.
 const RESULTS: [(&str, usize); 4] = [
-    ("rungs", 1000),
+    ("rungs", 300),
     ("cells", 2500),
     ("columns", 1000),
     ("latencies", 1000),
