@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::faults::Shown;
 use super::huge::{AfterFork, HugePage, HugePages};
-use super::turns::{self, LentAt};
+use super::turns::{LentAt, Turns};
 use crate::error::{Error, Result};
 use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
@@ -36,6 +36,7 @@ const TOO_DEAR: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Pool {
     pages: HugePages,
+    turns: &'static Turns,
     /// When the last bytes of each page were lent; `None` where none were since it was new.
     lent: Vec<Option<LentAt>>,
     /// Pages it may have now, and ever.
@@ -52,13 +53,14 @@ impl Pool {
     /// # Errors
     /// No huge pages, or only such as are too large to lend, or no memory, or no turns.
     pub(crate) fn new(bytes: Option<usize>) -> Result<Self> {
-        turns::lent_now()?;
+        let turns = Turns::of_this_process()?;
         let page = HugePage::new(AfterFork::Copied)?;
         let (most, ever) = bytes.map_or((*BYTES.start(), *BYTES.end()), |b| (b, b));
         Ok(Self {
             most: (most / page.len()).max(1),
             ever: (ever / page.len()).max(1),
             pages: HugePages::new(vec![page]),
+            turns,
             lent: vec![None],
             turned: None,
             too_dear: 0,
@@ -87,7 +89,7 @@ impl Pool {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         let taken = self.pages.send(fd, len, flags)?;
-        self.lent[self.pages.current()] = Some(turns::lent_now()?);
+        self.lent[self.pages.current()] = Some(self.turns.lent_now());
         Ok(taken)
     }
 
@@ -135,7 +137,7 @@ impl Pool {
     /// Makes sure that a turn has begun after this was lent, and looks what it has cost.
     fn turn(&mut self, lent: LentAt) -> Result<()> {
         let round = self.turned.map(|t| t.elapsed());
-        let took = turns::after(lent)?;
+        let took = self.turns.after(lent)?;
         if took.is_zero() {
             return Ok(()); // another thread has made it
         }
@@ -183,7 +185,8 @@ impl Pool {
 /// # Errors
 /// No child is to be had.
 pub(crate) fn turn() -> Result<Duration> {
-    turns::after(turns::lent_now()?)
+    let turns = Turns::of_this_process()?;
+    turns.after(turns.lent_now())
 }
 
 /// What the kernel does when a page is written to that was made copy-on-write.
@@ -223,7 +226,7 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         } else {
             sys::read(&first_out, &mut got).map_err(refused)?;
         }
-        turns::after(turns::lent_now()?)?;
+        turn()?;
         let shown = pages.pages[0].touch();
         if !is_held {
             return Ok(match shown {

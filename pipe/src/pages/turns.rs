@@ -26,7 +26,8 @@ use crate::sys::fault::{Call, allow};
 const CHILD_AT_MOST: Duration = Duration::from_secs(2);
 
 /// Turns of this process, in memory that a forked child gets empty: a lock that another thread holds at a fork is free there.
-struct Turns {
+#[derive(Debug)]
+pub(super) struct Turns {
     locked: &'static AtomicU64,
     begun: &'static AtomicU64,
     made: &'static AtomicU64,
@@ -35,23 +36,6 @@ struct Turns {
 /// When something was lent, counted in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LentAt(u64);
-
-/// Says that something has been lent up to now.
-///
-/// # Errors
-/// There can be no turns here.
-pub(super) fn lent_now() -> Result<LentAt> {
-    Ok(Turns::of_this_process()?.lent_now())
-}
-
-/// Makes sure that a turn has begun, and has ended, after this was lent. Returns how long that took; zero where another thread
-/// has made it.
-///
-/// # Errors
-/// No child is to be had, or it does not leave. The pages must be abandoned then.
-pub(super) fn after(lent: LentAt) -> Result<Duration> {
-    Turns::of_this_process()?.after(lent)
-}
 
 impl Turns {
     fn new() -> Result<Self> {
@@ -63,7 +47,11 @@ impl Turns {
         })
     }
 
-    fn of_this_process() -> Result<&'static Self> {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// There can be no turns here.
+    pub(super) fn of_this_process() -> Result<&'static Self> {
         static TURNS: OnceLock<Turns> = OnceLock::new();
         if let Some(turns) = TURNS.get() {
             return Ok(turns);
@@ -72,11 +60,17 @@ impl Turns {
         Ok(TURNS.get_or_init(|| turns))
     }
 
-    fn lent_now(&self) -> LentAt {
+    /// Says that something has been lent up to now.
+    pub(super) fn lent_now(&self) -> LentAt {
         LentAt(self.begun.load(Ordering::SeqCst))
     }
 
-    fn after(&self, lent: LentAt) -> Result<Duration> {
+    /// Makes sure that a turn has begun, and has ended, after this was lent. Returns how long that took; zero where another
+    /// thread has made it.
+    ///
+    /// # Errors
+    /// No child is to be had, or it does not leave. The pages must be abandoned then.
+    pub(super) fn after(&self, lent: LentAt) -> Result<Duration> {
         let start = Instant::now();
         while self.locked.swap(1, Ordering::SeqCst) != 0 {
             if start.elapsed() > CHILD_AT_MOST {
@@ -252,8 +246,9 @@ mod tests {
         let this = unsafe { libc::pthread_self() };
         std::thread::scope(|scope| {
             let turning = scope.spawn(|| {
+                let turns = Turns::new().unwrap();
                 for _ in 0..50 {
-                    after(lent_now().unwrap()).unwrap();
+                    turns.after(turns.lent_now()).unwrap();
                 }
             });
             while !turning.is_finished() {
