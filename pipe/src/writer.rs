@@ -145,6 +145,8 @@ pub struct PipeWriter<Fd> {
     keep_capacity: bool,
     /// Bytes of the pool of `cow`, where they are given.
     pool: Option<usize>,
+    /// Whether bytes may wait here while the pipe is full, and up to how many where that is given.
+    ahead: Ahead,
     waiter: Waiter,
     calls: Calls,
     /// Bytes that have gone by each way.
@@ -152,6 +154,15 @@ pub struct PipeWriter<Fd> {
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
+}
+
+/// Whether bytes may wait in the writer while the pipe is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    No,
+    /// As many as are found to be best.
+    Chosen,
+    UpTo(usize),
 }
 
 /// The block that was handed out last.
@@ -187,6 +198,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             copy_on_write: false,
             keep_capacity: false,
             pool: None,
+            ahead: Ahead::No,
             waiter: Waiter::new(Wait::Adaptive, End::Write),
             calls: Calls::default(),
             moved: [0; Way::ALL.len()],
@@ -227,6 +239,22 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     #[must_use]
     pub fn with_pool(mut self, bytes: usize) -> Self {
         self.pool = Some(bytes);
+        self
+    }
+
+    /// Lets bytes wait here while the pipe is full, so that more of them can be made meanwhile: [`write`](Write::write) and
+    /// [`commit`](Self::commit) take up to some MiB more than the pipe has room for. They are sent as soon as there is room at
+    /// the next call, and by [`flush`](Write::flush), [`into_inner`](Self::into_inner) and drop.
+    #[must_use]
+    pub fn fill_ahead(mut self) -> Self {
+        self.ahead = Ahead::Chosen;
+        self
+    }
+
+    /// Like [`fill_ahead`](Self::fill_ahead), up to so many bytes and no matter whether less would be faster.
+    #[must_use]
+    pub fn with_ahead(mut self, bytes: usize) -> Self {
+        self.ahead = Ahead::UpTo(bytes);
         self
     }
 
