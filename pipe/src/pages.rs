@@ -7,6 +7,7 @@ pub(crate) mod huge;
 mod lend;
 mod pool;
 mod proof;
+mod queue;
 pub mod scan;
 mod turns;
 
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+pub(crate) use huge::HugePages;
 pub(crate) use lend::Lend;
 pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 
@@ -301,6 +303,24 @@ fn map_aligned(len: usize, align: usize) -> std::result::Result<NonNull<u8>, Err
     unmap(0, before);
     unmap(before + len, after);
     NonNull::new(start.as_ptr().wrapping_add(before)).ok_or(Errno::NOMEM)
+}
+
+/// Maps `len` bytes just below memory that is mapped already; `None` where something else lies there.
+fn map_beside(other: NonNull<u8>, len: usize) -> Option<NonNull<u8>> {
+    allow(Call::Mmap, 0).ok()?;
+    let wish = (other.as_ptr() as usize).checked_sub(len)?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: the kernel maps nothing where something is mapped already. Kernels before 4.17 do not know this flag and take
+    // the address as a wish: also a fresh mapping, which is given back below where it lies elsewhere.
+    let start =
+        unsafe { rustix::mm::mmap_anonymous(wish as *mut _, len, access, flags) }.ok()?;
+    if start as usize != wish {
+        // SAFETY: the mapping was made above, and nothing refers to it.
+        let _ = unsafe { rustix::mm::munmap(start, len) };
+        return None;
+    }
+    NonNull::new(start.cast())
 }
 
 #[cfg(test)]

@@ -82,9 +82,9 @@ fn try_fresh() -> Result<()> {
     }
     let mut fresh = Fresh::new()?;
     let (read_end, write_end) = private_pipe()?;
-    fresh.prepare(1, false)?;
-    fresh.open(1)[0] = 1;
-    let sent = fresh.send(write_end.as_fd(), 1, SpliceFlags::NONBLOCK);
+    let pages = fresh.pages();
+    pages.free_mut()[0] = 1;
+    let sent = pages.send(&write_end, 1, SpliceFlags::NONBLOCK);
     sent.map_err(vmsplice_refused)?;
     let mut got = [0];
     match sys::read(&read_end, &mut got) {

@@ -6,31 +6,35 @@ pub mod fat;
 pub mod fresh;
 pub mod recycle;
 
-use std::io;
-use std::os::fd::BorrowedFd;
-
 use crate::error::Result;
-use crate::sys::SpliceFlags;
+use crate::pages::HugePages;
 
 /// Memory that is filled and lent to a pipe, front to back: what [`fresh`] and [`cow`] have in common.
-pub trait Lender {
-    /// Makes `len` bytes ready to be [opened](Self::open), at most [`fresh::PIECE`]. With `keep` pages are abandoned late:
-    /// faster while reader and writer are near each other, slower while they are far.
+pub(crate) trait Lender {
+    /// Makes `len` bytes ready to be handed out ([`HugePages::free_mut`]), at most [`fresh::PIECE`].
     ///
     /// # Errors
     /// No huge page is to be had, or this would cost or hold too much: another way must be taken. Nothing is lost.
-    fn prepare(&mut self, len: usize, keep: bool) -> Result<()>;
+    fn prepare(&mut self, len: usize, round: Round) -> Result<()>;
 
-    /// The next `len` bytes, to write into. They must have been prepared.
-    fn open(&mut self, len: usize) -> &mut [u8];
+    /// Its pages.
+    fn pages(&mut self) -> &mut HugePages;
+}
 
-    /// Leaves out the next `len` bytes, which have been sent some other way.
-    fn skip(&mut self, len: usize);
+/// How many pages are gone round. Which is the fastest depends on the machine, and on the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// Whether `fresh` keeps pages until the pipe has let go of them.
+    pub(crate) keep: bool,
+    /// Bytes of the pool of `cow`.
+    pub(crate) pool: usize,
+    /// Bytes that may wait to be lent, for which there are pages besides.
+    pub(crate) ahead: usize,
+}
 
-    /// Lends the first `len` bytes of the block to a pipe. Returns how many the pipe took; the others now are the first
-    /// bytes of the block.
-    ///
-    /// # Errors
-    /// What `vmsplice(2)` reports; then the pipe took nothing.
-    fn send(&mut self, fd: BorrowedFd<'_>, len: usize, flags: SpliceFlags) -> io::Result<usize>;
+/// Lets the next `len` bytes begin at a small page, so that they take as few slots as they can, where there are pages of them.
+fn align(pages: &mut HugePages, len: usize) {
+    if len >= rustix::param::page_size() || pages.queued() == 0 {
+        pages.align();
+    }
 }

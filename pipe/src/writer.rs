@@ -1,7 +1,9 @@
 //! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
 
+mod ahead;
 mod choice;
 mod later;
+mod sending;
 #[cfg(test)]
 mod tests;
 mod ways;
@@ -10,14 +12,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::capacity;
-use crate::error::is_passing;
-use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter, events};
-use crate::write::Lender;
+use crate::sys::End;
+use crate::wait::{Wait, Waiter};
 use crate::write::fresh::PIECE;
+use ahead::{Ahead, LeftOver};
+use choice::{Form, Limits};
 use ways::Ways;
 
 /// A way into a pipe for new data. Each is sound for every reader.
@@ -138,15 +139,18 @@ pub const LARGE: usize = 16 << 10;
 /// out.commit(64 << 10)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct PipeWriter<Fd> {
-    fd: Fd,
+pub struct PipeWriter<Fd: AsFd> {
+    /// Present until [`PipeWriter::into_inner`].
+    fd: Option<Fd>,
     forced: Option<Way>,
     copy_on_write: bool,
     keep_capacity: bool,
     /// Bytes of the pool of `cow`, where they are given.
     pool: Option<usize>,
-    /// Whether bytes may wait here while the pipe is full, and up to how many where that is given.
+    /// Whether bytes may wait here while the pipe is full.
     ahead: Ahead,
+    /// What waited by a way that was refused.
+    left_over: LeftOver,
     waiter: Waiter,
     calls: Calls,
     /// Bytes that have gone by each way.
@@ -156,20 +160,13 @@ pub struct PipeWriter<Fd> {
     block: Block,
 }
 
-/// Whether bytes may wait in the writer while the pipe is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ahead {
-    No,
-    /// As many as are found to be best.
-    Chosen,
-    UpTo(usize),
-}
-
 /// The block that was handed out last.
 #[derive(Debug)]
 struct Block {
-    /// Where it lies: with `Fresh` first in the pages to be lent, else in `heap`.
+    /// Where it lies: with a way that lends first in the pages to be lent, else in `heap`.
     way: Way,
+    /// The form that was to be taken when it was opened.
+    form: Form,
     /// Bytes of it that were not committed.
     left: usize,
     opened: Option<Instant>,
@@ -181,6 +178,7 @@ struct Block {
 impl Block {
     const NONE: Self = Self {
         way: Way::Copy,
+        form: Form::COPY,
         left: 0,
         opened: None,
         heap: Vec::new(),
@@ -193,12 +191,13 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     #[must_use]
     pub fn new(fd: Fd) -> Self {
         Self {
-            fd,
+            fd: Some(fd),
             forced: None,
             copy_on_write: false,
             keep_capacity: false,
             pool: None,
             ahead: Ahead::No,
+            left_over: LeftOver::default(),
             waiter: Waiter::new(Wait::Adaptive, End::Write),
             calls: Calls::default(),
             moved: [0; Way::ALL.len()],
@@ -272,14 +271,28 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self
     }
 
-    /// The descriptor. Bytes written to it directly go between those written here, in order.
+    /// The descriptor. Bytes written to it directly go between those written here, in order, except that what [waits
+    /// here](Self::fill_ahead) comes later, unless it is flushed first.
+    ///
+    /// # Panics
+    /// Never: it is there until [`into_inner`](Self::into_inner).
     pub fn get_ref(&self) -> &Fd {
-        &self.fd
+        self.fd.as_ref().expect("there until into_inner")
     }
 
-    /// Returns the descriptor. Nothing is buffered, so nothing is lost.
-    pub fn into_inner(self) -> Fd {
-        self.fd
+    /// Sends what waits and returns the descriptor.
+    ///
+    /// # Errors
+    /// What [`flush`](Write::flush) reports, with the writer, which still has what was not sent.
+    ///
+    /// # Panics
+    /// Never, as for [`get_ref`](Self::get_ref).
+    #[expect(clippy::result_large_err, reason = "it is the writer itself")]
+    pub fn into_inner(mut self) -> Result<Fd, (io::Error, Self)> {
+        match self.send_queued(0) {
+            Ok(()) => Ok(self.fd.take().expect("there until now")),
+            Err(e) => Err((e, self)),
+        }
     }
 
     /// How large writes move, and why not better. Decides it if there was no large write yet.
@@ -305,22 +318,19 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     fn decided(&mut self) -> &mut Ways {
-        let Self {
-            fd,
-            forced,
-            copy_on_write,
-            keep_capacity,
-            pool,
-            ways,
-            ..
-        } = self;
-        ways.get_or_insert_with(|| {
-            let allowed = |way: Way| match *forced {
+        if self.ways.is_none() {
+            let allowed = |way: Way| match self.forced {
                 Some(forced) => way == forced,
-                None => way != Way::Cow || *copy_on_write,
+                None => way != Way::Cow || self.copy_on_write,
             };
-            Ways::of(fd.as_fd(), allowed, *keep_capacity, *pool)
-        })
+            let limits = Limits {
+                pool: self.pool,
+                ..self.ahead.limits()
+            };
+            let ways = Ways::of(self.get_ref().as_fd(), allowed, self.keep_capacity, limits);
+            self.ways = Some(ways);
+        }
+        self.ways.as_mut().expect("made above")
     }
 
     /// Memory to generate data into: `len` bytes, at most 1 MiB. With the ways `fresh` and `cow` it lies in the very pages
@@ -331,21 +341,23 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
         let opened = Instant::now();
-        let ways = self.decided();
-        ways.ask_again();
-        let keep = ways.choice.keeps();
-        while let way = ways.current()
-            && let Some(lender) = ways.lender(way)
-            && let Err(e) = lender.prepare(len, keep)
-        {
-            ways.refuse(way, &e, e.is_passing());
-        }
-        let way = ways.current();
-        self.block.way = way;
+        self.decided().ask_again();
+        let form = loop {
+            let ways = self.decided();
+            let form = ways.choice.current();
+            match ways.lender(form.way).map(|l| l.prepare(len, form.round)) {
+                Some(Err(e)) => {
+                    let _ = self.refuse(form.way, &e, e.is_passing()); // what waits here can be taken
+                }
+                _ => break form,
+            }
+        };
+        self.block.way = form.way;
+        self.block.form = form;
         self.block.left = len;
         self.block.opened = Some(opened);
-        match self.ways.as_mut().and_then(|w| w.lender(way)) {
-            Some(lender) => lender.open(len),
+        match self.ways.as_mut().and_then(|w| w.lender(form.way)) {
+            Some(lender) => &mut lender.pages().free_mut()[..len],
             None => {
                 self.block.in_heap = 0..len;
                 let heap = &mut self.block.heap;
@@ -355,7 +367,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
     }
 
-    /// Sends the first `len` bytes of the block that [`block`](Self::block) gave.
+    /// Sends the first `len` bytes of the block that [`block`](Self::block) gave; with [`fill_ahead`](Self::fill_ahead) they may
+    /// wait here instead.
     ///
     /// # Errors
     /// `WouldBlock` when a non-blocking pipe has not taken all of them, `BrokenPipe` when the reader has gone, and what else
@@ -383,239 +396,15 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     pub fn uncommitted(&self) -> usize {
         self.block.left
     }
-
-    /// Counts the bytes, and tells the choice how long it took. Small writes, which always take `write(2)`, say nothing
-    /// about the ways.
-    fn record(&mut self, way: Way, sent: usize, since: Option<Instant>) {
-        self.moved[way as usize] += sent as u64;
-        if sent >= LARGE
-            && let (Some(since), Some(ways)) = (since, &mut self.ways)
-        {
-            ways.choice.record(way, sent, since.elapsed());
-        }
-    }
-
-    fn commit_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
-        let sent = if len >= LARGE {
-            self.lend(way, len)
-        } else {
-            self.move_all(len, |this, moved, _| {
-                let lender = lender(&mut this.ways, way)?;
-                let n = sys::write(&this.fd, lender.open(len - moved))?;
-                lender.skip(n);
-                Ok(n)
-            })
-        };
-        match sent {
-            Ok(n) => {
-                let opened = self.block.opened.take();
-                let way = if len >= LARGE { way } else { Way::Copy };
-                self.record(way, n, opened);
-                Ok(n)
-            }
-            // Nothing has moved: the bytes are still there, and go another way.
-            Err(e) if is_refusal(&e) => {
-                self.move_block_to_heap()?;
-                let may_pass = is_passing(&e);
-                self.decided().refuse(way, e, may_pass);
-                self.commit_heap(len)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Takes what is left of the block out of the pages that are lent next.
-    fn move_block_to_heap(&mut self) -> io::Result<()> {
-        let lender = lender(&mut self.ways, self.block.way)?;
-        let bytes = lender.open(self.block.left).to_vec();
-        self.block.in_heap = 0..bytes.len();
-        self.block.heap = bytes;
-        self.block.way = Way::Copy;
-        Ok(())
-    }
-
-    fn commit_heap(&mut self, len: usize) -> io::Result<usize> {
-        let heap = std::mem::take(&mut self.block.heap);
-        let at = self.block.in_heap.start;
-        let opened = self.block.opened.take();
-        let sent = self.write_all_ways(&heap[at..at + len], opened);
-        self.block.heap = heap;
-        let sent = sent?;
-        self.block.in_heap.start += sent;
-        Ok(sent)
-    }
-
-    /// Whether the descriptor is non-blocking now. Others who share its description may change that at any time, so it
-    /// is asked when it matters: when the pipe is full.
-    fn is_nonblocking(&self) -> bool {
-        sys::is_nonblocking(&self.fd)
-    }
-
-    /// vmsplice knows nothing of `O_NONBLOCK`, so the flag of the call must say it.
-    fn flags(&self) -> SpliceFlags {
-        let flags = self.waiter.wait().splice_flags();
-        if flags.is_empty() && self.is_nonblocking() {
-            return SpliceFlags::NONBLOCK;
-        }
-        flags
-    }
-
-    /// What the wait strategy does before a call; it must not wait where the pipe is non-blocking.
-    fn before_call(&self) -> io::Result<()> {
-        match self.waiter.wait() {
-            Wait::Poll | Wait::PollSpin if self.is_nonblocking() => Ok(()),
-            _ => self.waiter.before_call(&self.fd),
-        }
-    }
-
-    /// Repeats `call`, which is told how many of `len` bytes have moved and moves some of the others, until all have
-    /// moved, or as many as a non-blocking pipe takes. An error after some have moved is left for the next call to find.
-    fn move_all(
-        &mut self,
-        len: usize,
-        mut call: impl FnMut(&mut Self, usize, SpliceFlags) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let flags = self.flags();
-        let mut moved = 0;
-        while moved < len {
-            let attempt = self.before_call().and_then(|()| call(self, moved, flags));
-            self.calls.made += 1;
-            let error = match attempt {
-                Ok(0) => io::ErrorKind::WriteZero.into(),
-                Ok(n) => {
-                    moved += n;
-                    continue;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.calls.would_block += 1;
-                    if self.is_nonblocking() {
-                        e
-                    } else {
-                        match self.waiter.after_would_block(&self.fd) {
-                            Ok(()) => continue,
-                            Err(e) => e,
-                        }
-                    }
-                }
-                Err(e) => e,
-            };
-            return if moved > 0 { Ok(moved) } else { Err(error) };
-        }
-        Ok(moved)
-    }
-
-    /// Lends the first `len` bytes of what was prepared.
-    fn lend(&mut self, way: Way, len: usize) -> io::Result<usize> {
-        self.move_all(len, |this, moved, flags| {
-            lender(&mut this.ways, way)?.send(this.fd.as_fd(), len - moved, flags)
-        })
-    }
-
-    fn write_lent(&mut self, way: Way, bytes: &[u8]) -> io::Result<usize> {
-        let keep = self.decided().choice.keeps();
-        let lender = lender(&mut self.ways, way)?;
-        // `Other`, so that no error of preparing looks like one of the pipe (mmap has `EAGAIN` for locked memory).
-        let prepared = lender.prepare(bytes.len(), keep);
-        prepared.map_err(io::Error::other)?;
-        lender.open(bytes.len()).copy_from_slice(bytes);
-        self.lend(way, bytes.len())
-    }
-
-    fn write_fat(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = 0;
-        while written < bytes.len() {
-            let result = self.write_fat_round(&bytes[written..]);
-            match result {
-                Ok(n) => written += n,
-                Err(_) if written > 0 => break,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(written)
-    }
-
-    /// Stages what fits into the socket and delivers it. What the pipe did not take is not left in the socket.
-    fn write_fat_round(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let fat = self.ways.as_mut().and_then(|w| w.fat.take());
-        let mut fat = fat.ok_or(io::ErrorKind::Unsupported)?;
-        let staged = fat.stage(bytes);
-        let delivered = match staged {
-            Ok(staged) => self.move_all(staged, |this, moved, flags| {
-                fat.deliver(&this.fd, staged - moved, flags)
-            }),
-            Err(ref e) => Err(e.kind().into()),
-        };
-        let complete = matches!((&staged, &delivered), (Ok(s), Ok(d)) if s == d);
-        match if complete { Ok(()) } else { fat.discard() } {
-            Ok(()) => self.decided().fat = Some(fat),
-            Err(e) => self.decided().refuse(Way::Fat, &e, e.is_passing()),
-        }
-        staged.and(delivered)
-    }
-
-    /// How many of `len` bytes are worth copying before the pipe is asked to take them; fewer than [`LARGE`] are not. A pipe
-    /// that blocks takes all; one that does not is asked first, since what it has no room for would be copied for nothing.
-    ///
-    /// By poll(2), which makes later writes into a pipe dearer, but whoever has made it non-blocking polls it anyway.
-    fn room(&mut self, len: usize) -> io::Result<usize> {
-        if len < LARGE || self.decided().current() == Way::Copy || !self.is_nonblocking() {
-            return Ok(len);
-        }
-        let ready = sys::poll(&self.fd, events(End::Write), Some(Duration::ZERO));
-        if !ready.unwrap_or(true) {
-            self.calls.would_block += 1;
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let (Ok(capacity), Ok(held)) = (capacity::get(&self.fd), sys::bytes_in_pipe(&self.fd))
-        else {
-            return Ok(len);
-        };
-        // Slots that are not full leave less room than this, and fat ones more.
-        let room = capacity.saturating_sub(usize::try_from(held).unwrap_or(usize::MAX));
-        Ok(len.min(room))
-    }
-
-    /// Writes by the best way, and by the next best where that is refused. Blocking pipes take everything.
-    /// `since` is when the work on these bytes began, if that is known.
-    fn write_all_ways(&mut self, bytes: &[u8], since: Option<Instant>) -> io::Result<usize> {
-        if bytes.len() >= LARGE {
-            self.decided().ask_again();
-        }
-        let room = self.room(bytes.len())?;
-        loop {
-            let (way, bytes) = if room < LARGE {
-                (Way::Copy, bytes) // write(2) copies no more than there is room for
-            } else {
-                (self.decided().current(), &bytes[..room])
-            };
-            let written = match way {
-                Way::Fresh | Way::Cow => self.write_lent(way, bytes),
-                Way::Fat => self.write_fat(bytes),
-                Way::Copy => self.move_all(bytes.len(), |this, moved, _| {
-                    sys::write(&this.fd, &bytes[moved..])
-                }),
-            };
-            match written {
-                Err(e) if way != Way::Copy && is_refusal(&e) => {
-                    let may_pass = is_passing(&e);
-                    self.decided().refuse(way, e, may_pass);
-                }
-                Ok(n) => {
-                    self.record(way, n, since);
-                    return Ok(n);
-                }
-                Err(e) => return Err(e),
-            }
-        }
-    }
 }
 
 impl<Fd: AsFd> Write for PipeWriter<Fd> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() < LARGE {
+        let waits = self.queued() > 0;
+        if bytes.len() < LARGE && !waits {
             self.calls.made += 1;
-            let written = sys::write(&self.fd, bytes)?;
-            self.record(Way::Copy, written, None);
+            let written = crate::sys::write(self.get_ref(), bytes)?;
+            self.moved[Way::Copy as usize] += written as u64;
             return Ok(written);
         }
         if self.block.way.lends() && self.block.left > 0 {
@@ -624,19 +413,40 @@ impl<Fd: AsFd> Write for PipeWriter<Fd> {
         self.write_all_ways(&bytes[..bytes.len().min(PIECE)], Some(Instant::now()))
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Writes everything. Where these are several MiB some of them wait while the pipe is full, until the last ones have been
+    /// taken: the call returns when all are in the pipe.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let within = self.begin_ahead_within(bytes.len());
+        let mut written = self.write_all_pieces(bytes);
+        if within {
+            written = written.and_then(|()| self.send_queued(0));
+            self.ahead = Ahead::No;
+        }
+        written
+    }
+
+    /// Sends what [waits here](Self::fill_ahead). Without that nothing does.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.send_queued(0)
+    }
+}
+
+/// Sends what waits. Errors are lost: [`flush`](Write::flush) first. A non-blocking pipe may not take all of it.
+impl<Fd: AsFd> Drop for PipeWriter<Fd> {
+    fn drop(&mut self) {
+        if self.fd.is_some() && self.queued() > 0 {
+            let _ = self.send_queued(0);
+        }
     }
 }
 
 impl<Fd: AsFd> AsFd for PipeWriter<Fd> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.get_ref().as_fd()
     }
 }
 
-impl<Fd: fmt::Debug> fmt::Debug for PipeWriter<Fd> {
+impl<Fd: AsFd + fmt::Debug> fmt::Debug for PipeWriter<Fd> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipeWriter")
             .field("fd", &self.fd)
@@ -652,16 +462,4 @@ pub fn stdout() -> PipeWriter<BorrowedFd<'static>> {
     PipeWriter::new(rustix::stdio::stdout())
 }
 
-/// An error that says "not this way": the next way will tell whether it is a final one.
-pub(crate) fn is_refusal(e: &io::Error) -> bool {
-    !matches!(
-        e.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe
-    )
-}
-
-/// The memory of a way that lends, where it is in use.
-fn lender(ways: &mut Option<Ways>, way: Way) -> io::Result<&mut dyn Lender> {
-    let lender = ways.as_mut().and_then(|w| w.lender(way));
-    lender.ok_or_else(|| io::ErrorKind::Unsupported.into())
-}
+pub(crate) use sending::is_refusal;

@@ -1,6 +1,7 @@
 //! One huge page of our own, to be lent to a pipe, and several of them, lent front to back.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -10,8 +11,10 @@ use rustix::io::Errno;
 use rustix::mm::Advice;
 
 use super::faults::{self, Shown};
-use super::forked::wipe_on_fork;
-use super::{PageKind, map_aligned, page_size, proof};
+use super::forked::{Owner, wipe_on_fork};
+use super::queue::Queue;
+use super::turns::{LentAt, Turns};
+use super::{PageKind, map_aligned, map_beside, page_size, proof};
 use crate::error::{Error, Result};
 use crate::size::Size;
 use crate::sys::fault::{Call, allow};
@@ -50,6 +53,12 @@ impl HugePage {
     /// # Errors
     /// No huge pages, or only such as are too large to lend, or no memory.
     pub(crate) fn new(after_fork: AfterFork) -> Result<Self> {
+        Self::beside(None, after_fork)
+    }
+
+    /// The same, if possible just below another one: mappings that touch each other become one, and a child is made and gone
+    /// sooner where there are fewer.
+    pub(super) fn beside(other: Option<&Self>, after_fork: AfterFork) -> Result<Self> {
         let len = page_size(PageKind::Huge)?;
         if len > LARGEST {
             return Err(Error::new(
@@ -59,7 +68,11 @@ impl HugePage {
             ));
         }
         let refused = |e| Error::system("no memory to lend to a pipe", e, "free memory");
-        let start = map_aligned(len, len).map_err(refused)?;
+        let beside = other.and_then(|other| map_beside(other.start, len));
+        let start = match beside {
+            Some(start) => start,
+            None => map_aligned(len, len).map_err(refused)?,
+        };
         let mut page = Self {
             start,
             len,
@@ -188,90 +201,224 @@ impl Drop for HugePage {
     }
 }
 
-/// Huge pages of which one is lent front to back.
+/// Huge pages that are filled front to back, one after the other, and lent.
 ///
-/// Bytes of the current page before `cursor`, and all of the other pages, may be held by a pipe, or by whoever the reader
-/// has passed them on to, for as long as they like. Only what lies behind the cursor is ever handed out. How the owner of
-/// this type makes another page fit to be written decides whether what others hold stays as it is: see [`go_on_to`].
+/// What is filled is lent at once ([`send`](Self::send)), or waits in a queue and is lent later
+/// ([`put`](Self::put), [`send_queued`](Self::send_queued)).
 ///
-/// [`go_on_to`]: Self::go_on_to
+/// Bytes of the current page before `cursor`, and all of the other pages, may wait or may be held by a pipe, or by whoever the
+/// reader has passed them on to, for as long as they like. Only what lies behind the cursor is ever handed out. How the owner
+/// of this type makes another page fit to be written decides whether what others hold stays as it is: see
+/// [`go_on_with`](Self::go_on_with).
 #[derive(Debug)]
-pub(super) struct HugePages {
-    pub(super) pages: Vec<HugePage>,
-    current: usize,
+pub(crate) struct HugePages {
+    /// The one that was begun first comes first; the last one is being filled.
+    pages: VecDeque<Lent>,
+    /// Number of the first of them: each gets another number whenever it is begun.
+    first: u64,
     cursor: usize,
+    queue: Queue,
+    /// Whose queue it is: a forked child must not send it once more.
+    owner: Owner,
+    /// Where it matters when a page was lent.
+    turns: Option<&'static Turns>,
+}
+
+/// A page, and when the last bytes of it were lent; `None` where none were since it was new.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub(super) page: HugePage,
+    pub(super) at: Option<LentAt>,
+}
+
+impl Lent {
+    /// A page that nobody else has.
+    pub(super) fn never(page: HugePage) -> Self {
+        Self { page, at: None }
+    }
 }
 
 impl HugePages {
-    /// These pages, which nobody else has ever seen; at least one.
-    pub(super) fn new(pages: Vec<HugePage>) -> Self {
-        Self {
-            pages,
-            current: 0,
+    /// This page, which nobody else has ever seen. With `turns` it is noted when each page was lent.
+    ///
+    /// # Errors
+    /// A forked child could not be told from this process.
+    pub(super) fn new(page: HugePage, turns: Option<&'static Turns>) -> Result<Self> {
+        Ok(Self {
+            pages: VecDeque::from([Lent::never(page)]),
+            first: 0,
             cursor: 0,
-        }
+            queue: Queue::default(),
+            owner: Owner::this_process()?,
+            turns,
+        })
     }
 
-    /// Which page is being lent.
-    pub(super) fn current(&self) -> usize {
-        self.current
+    /// Bytes of a page; one where there is none.
+    pub(crate) fn page_len(&self) -> usize {
+        self.last().map_or(1, HugePage::len)
+    }
+
+    /// How many pages there are.
+    pub(super) fn count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The page that was begun last, to map another one beside it.
+    pub(super) fn last(&self) -> Option<&HugePage> {
+        self.pages.back().map(|l| &l.page)
+    }
+
+    #[cfg(test)]
+    pub(super) fn last_mut(&mut self) -> &mut HugePage {
+        &mut self.pages.back_mut().expect("a page").page
     }
 
     /// Bytes that can be handed out before another page must be gone on to.
-    pub(super) fn room(&self) -> usize {
-        self.pages[self.current].len - self.cursor
+    pub(crate) fn room(&self) -> usize {
+        self.pages.back().map_or(0, |l| l.page.len - self.cursor)
     }
 
-    /// The bytes behind everything that was lent, to write into.
-    pub(super) fn free_mut(&mut self) -> &mut [u8] {
-        &mut self.pages[self.current].bytes_mut()[self.cursor..]
+    /// The bytes behind everything that was lent or waits, to write into.
+    pub(crate) fn free_mut(&mut self) -> &mut [u8] {
+        match self.pages.back_mut() {
+            Some(last) => &mut last.page.bytes_mut()[self.cursor..],
+            None => &mut [],
+        }
     }
 
     /// Lends the first `len` free bytes to a pipe. Returns how many the pipe took; the rest stays free, as it was
-    /// written.
+    /// written. Nothing may wait.
     ///
     /// # Errors
     /// What `vmsplice(2)` reports; then nothing was lent.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         fd: impl AsFd,
         len: usize,
         flags: SpliceFlags,
     ) -> io::Result<usize> {
+        debug_assert_eq!(self.queue.bytes(), 0, "what waits comes first");
         let bytes = &mut self.free_mut()[..len];
         // SAFETY: bytes that the pipe takes are behind the cursor from here on, and are not written again: not by
-        // `free_mut`, which hands out what is before it, and not after `go_on_to`, whose callers have made sure.
+        // `free_mut`, which hands out what is before it, and not after `go_on_with`, whose callers have made sure.
         let taken = unsafe { sys::vmsplice(fd, bytes, flags) }?;
         self.cursor += taken.min(len);
+        self.note_lent(self.pages.len().saturating_sub(1));
+        Ok(taken)
+    }
+
+    fn note_lent(&mut self, page: usize) {
+        if let (Some(turns), Some(lent)) = (self.turns, self.pages.get_mut(page)) {
+            lent.at = Some(turns.lent_now());
+        }
+    }
+
+    /// Lets the first `len` free bytes wait until they are lent. They are not handed out any more.
+    pub(crate) fn put(&mut self, len: usize) {
+        let len = len.min(self.room());
+        self.forget_what_is_the_parents();
+        let last = self.first + self.pages.len().saturating_sub(1) as u64;
+        self.queue.put(last, self.cursor..self.cursor + len);
+        self.cursor += len;
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn queued(&mut self) -> usize {
+        self.forget_what_is_the_parents();
+        self.queue.bytes()
+    }
+
+    /// The process that has put them there sends them.
+    fn forget_what_is_the_parents(&mut self) {
+        if self.owner.is_this_process() {
+            return;
+        }
+        self.queue.clear();
+        // Were that refused, nothing could be told from now on, and nothing would ever wait.
+        if let Ok(owner) = Owner::this_process() {
+            self.owner = owner;
+        }
+    }
+
+    /// The first bytes that wait, at most `most`; none where none do.
+    pub(crate) fn next_queued(&mut self, most: usize) -> &mut [u8] {
+        match self.queue.first() {
+            Some(piece) => {
+                let page = &mut self.pages[(piece.page - self.first) as usize].page;
+                let bytes = &mut page.bytes_mut()[piece.bytes];
+                let len = bytes.len().min(most);
+                &mut bytes[..len]
+            }
+            None => &mut [],
+        }
+    }
+
+    /// Forgets the first `len` bytes that wait, which have been sent some other way.
+    pub(crate) fn skip_queued(&mut self, len: usize) {
+        self.queue.take(len);
+    }
+
+    /// Lends up to `most` of the bytes that wait. Returns how many the pipe took; the others wait on.
+    ///
+    /// # Errors
+    /// What `vmsplice(2)` reports; then nothing was lent.
+    pub(crate) fn send_queued(
+        &mut self,
+        fd: impl AsFd,
+        most: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        let Some(piece) = self.queue.first() else {
+            return Ok(0);
+        };
+        let bytes = self.next_queued(most);
+        let len = bytes.len();
+        // SAFETY: what waits is behind the cursor of its page, or in a page that is not the last one: nothing hands it out. Its
+        // page is not begun again while a part of it waits (`take_oldest`), and after that as in `send`.
+        let taken = unsafe { sys::vmsplice(fd, bytes, flags) }?.min(len);
+        self.note_lent((piece.page - self.first) as usize);
+        self.queue.take(taken);
         Ok(taken)
     }
 
     /// Leaves out the first `len` free bytes.
-    pub(super) fn skip(&mut self, len: usize) {
+    pub(crate) fn skip(&mut self, len: usize) {
         self.cursor += len.min(self.room());
     }
 
     /// Moves on to the next boundary of a small page, so that the next bytes take as few slots as they can.
-    pub(super) fn align(&mut self) {
-        let page = rustix::param::page_size();
-        self.cursor = self
-            .cursor
-            .next_multiple_of(page)
-            .min(self.pages[self.current].len);
+    pub(crate) fn align(&mut self) {
+        let to = self.cursor.next_multiple_of(rustix::param::page_size());
+        self.skip(to - self.cursor);
     }
 
     /// Hands nothing more out.
     pub(super) fn close(&mut self) {
-        self.cursor = self.pages[self.current].len;
+        self.skip(self.room());
     }
 
-    /// Hands out another page from its beginning.
+    /// Takes the page out that was begun before all others, unless a part of it waits. Whoever holds it keeps it.
+    pub(super) fn take_oldest(&mut self) -> Option<Lent> {
+        if self.queue.holds(self.first) {
+            return None;
+        }
+        let oldest = self.pages.pop_front()?;
+        self.first += 1;
+        if self.pages.is_empty() {
+            self.cursor = 0; // of no page
+        }
+        Some(oldest)
+    }
+
+    /// Hands out a page from its beginning, which is not one of these.
     ///
     /// # Safety
     /// What others hold of that page must not change when it is written: it is a new one ([`HugePage::renew`]), or was made
     /// copy-on-write after it was lent for the last time.
-    pub(super) unsafe fn go_on_to(&mut self, page: usize) {
-        (self.current, self.cursor) = (page, 0);
+    pub(super) unsafe fn go_on_with(&mut self, page: HugePage) {
+        self.pages.push_back(Lent::never(page));
+        self.cursor = 0;
     }
 }
 
@@ -349,7 +496,8 @@ mod tests {
             ));
         }
         for at in [0, 1 << 20, (2 << 20) - 4096] {
-            let mut pages = HugePages::new(vec![HugePage::new(AfterFork::Empty).unwrap()]);
+            let page = HugePage::new(AfterFork::Empty).unwrap();
+            let mut pages = HugePages::new(page, None).unwrap();
             let (read_end, write_end) = sys::pipe().unwrap();
             pages.skip(at);
             pages.free_mut()[..4096].fill(7);
@@ -357,7 +505,7 @@ mod tests {
                 pages.send(&write_end, 4096, SpliceFlags::NONBLOCK).unwrap(),
                 4096
             );
-            let page = &mut pages.pages[0];
+            let page = pages.last_mut();
             assert!(page.is_held());
             assert!(page.is_held(), "asked again");
             let mut got = [0; 4096];

@@ -1,26 +1,22 @@
 //! A pool of huge pages: what is written there is lent to a pipe, and written again after a turn has made it copy-on-write.
 #![allow(unsafe_code)]
 
-use std::io;
-use std::ops::RangeInclusive;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::faults::Shown;
-use super::huge::{AfterFork, HugePage, HugePages};
+use super::huge::{AfterFork, HugePage, HugePages, Lent};
 use super::turns::{LentAt, Turns};
 use crate::error::{Error, Result};
 use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
 use crate::sys::{self, SpliceFlags};
 
-/// Bytes of a pool, unless another size is asked for: at first, and at most.
-const BYTES: RangeInclusive<usize> = 16 << 20..=64 << 20;
-/// A turn may take this part of the time of a round. Where it takes more the pool grows.
-const TURN_OF_ROUND: u32 = 20;
-/// And with the largest pool this part: what it costs this writer shows in its rate, but other threads pay as well.
-const TURN_AT_MOST: u32 = 4;
-/// So many turns in a row that are too dear for the largest pool: another way is better.
+/// The largest pool, in bytes: where turns take too much of the time of a round of it, another way is better.
+const LARGEST: usize = 64 << 20;
+/// The part of the time of a round that a turn may take. What it costs this writer shows in its rate, but the other threads of
+/// the process pay, too.
+const TURN_AT_MOST: u32 = 3;
+/// So many turns in a row that take more: the pool grows, or is given up.
 const TOO_DEAR: u32 = 4;
 
 /// Huge pages that are lent one after the other, round and round.
@@ -37,114 +33,79 @@ const TOO_DEAR: u32 = 4;
 pub(crate) struct Pool {
     pages: HugePages,
     turns: &'static Turns,
-    /// When the last bytes of each page were lent; `None` where none were since it was new.
-    lent: Vec<Option<LentAt>>,
-    /// Pages it may have now, and ever.
-    most: usize,
-    ever: usize,
+    /// Bytes that it has at least, since turns were too dear for fewer.
+    at_least: usize,
     /// When the last turn was over.
     turned: Option<Instant>,
     too_dear: u32,
 }
 
 impl Pool {
-    /// The first page; others come as they are needed, up to so many bytes where that is given.
+    /// The first page; others come as they are needed.
     ///
     /// # Errors
     /// No huge pages, or only such as are too large to lend, or no memory, or no turns.
-    pub(crate) fn new(bytes: Option<usize>) -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let turns = Turns::of_this_process()?;
         let page = HugePage::new(AfterFork::Copied)?;
-        let (most, ever) = bytes.map_or((*BYTES.start(), *BYTES.end()), |b| (b, b));
         Ok(Self {
-            most: (most / page.len()).max(1),
-            ever: (ever / page.len()).max(1),
-            pages: HugePages::new(vec![page]),
+            pages: HugePages::new(page, Some(turns))?,
             turns,
-            lent: vec![None],
+            at_least: 0,
             turned: None,
             too_dear: 0,
         })
     }
 
-    /// Bytes that can be handed out before the next page must be taken.
-    pub(crate) fn room(&self) -> usize {
-        self.pages.room()
+    /// The pages that are filled and lent.
+    pub(crate) fn pages(&mut self) -> &mut HugePages {
+        &mut self.pages
     }
 
-    /// The bytes behind everything that was lent from this page, to write into.
-    pub(crate) fn free_mut(&mut self) -> &mut [u8] {
-        self.pages.free_mut()
-    }
-
-    /// Lends the first `len` free bytes to a pipe. Returns how many the pipe took; the rest stays free, as it was
-    /// written.
-    ///
-    /// # Errors
-    /// What `vmsplice(2)` reports; then nothing was lent.
-    pub(crate) fn send(
-        &mut self,
-        fd: impl AsFd,
-        len: usize,
-        flags: SpliceFlags,
-    ) -> io::Result<usize> {
-        let taken = self.pages.send(fd, len, flags)?;
-        self.lent[self.pages.current()] = Some(self.turns.lent_now());
-        Ok(taken)
-    }
-
-    /// Leaves out the first `len` free bytes.
-    pub(crate) fn skip(&mut self, len: usize) {
-        self.pages.skip(len);
-    }
-
-    /// Moves on to the next page boundary, so that the next bytes take as few slots as they can.
-    pub(crate) fn align(&mut self) {
-        self.pages.align();
-    }
-
-    /// Goes on to the next page. Whoever holds what was lent before keeps it as it was sent.
+    /// Goes on to another page of a pool of so many bytes. Whoever holds what was lent before keeps it as it was sent.
     ///
     /// # Errors
     /// No child for a turn, or turns that take too long for what they give, or no huge page to be had. Then nothing more is
     /// handed out.
-    pub(crate) fn go_on(&mut self) -> Result<()> {
+    pub(crate) fn go_on(&mut self, bytes: usize) -> Result<()> {
         self.pages.close();
-        let count = self.pages.pages.len();
-        let mut next = self.pages.current() + 1;
-        if next == count && count < self.most {
-            self.pages.pages.push(HugePage::new(AfterFork::Copied)?);
-            self.lent.push(None);
-        } else {
-            next %= count;
-            if let Some(lent) = self.lent[next] {
-                if !leaves_out(LeaveOut::Turn) {
-                    self.turn(lent)?;
-                }
-                let ours =
-                    leaves_out(LeaveOut::Look) || self.pages.pages[next].touch() == Shown::Huge;
-                if !ours {
-                    self.pages.pages[next].renew()?;
-                }
-                self.lent[next] = None;
-            }
+        let most = bytes.max(self.at_least);
+        let count = (most / self.pages.page_len()).max(1);
+        while self.pages.count() > count && self.pages.take_oldest().is_some() {}
+        let mut oldest = None;
+        if self.pages.count() >= count {
+            oldest = self.pages.take_oldest();
         }
+        let page = match oldest {
+            Some(mut lent) => {
+                if let Some(at) = lent.at {
+                    if !leaves_out(LeaveOut::Turn) {
+                        self.turn(at, most)?;
+                    }
+                    let ours = leaves_out(LeaveOut::Look) || lent.page.touch() == Shown::Huge;
+                    if !ours {
+                        lent.page.renew()?;
+                    }
+                }
+                lent.page
+            }
+            None => HugePage::beside(self.pages.last(), AfterFork::Copied)?,
+        };
         // SAFETY: the page is new, or was never lent, or a turn has begun after it was lent: whoever holds what it was keeps it.
-        unsafe { self.pages.go_on_to(next) };
+        unsafe { self.pages.go_on_with(page) };
         Ok(())
     }
 
     /// Makes sure that a turn has begun after this was lent, and looks what it has cost.
-    fn turn(&mut self, lent: LentAt) -> Result<()> {
+    fn turn(&mut self, lent: LentAt, bytes: usize) -> Result<()> {
         let round = self.turned.map(|t| t.elapsed());
         let took = self.turns.after(lent)?;
         if took.is_zero() {
             return Ok(()); // another thread has made it
         }
         self.turned = Some(Instant::now());
-        let page = self.pages.pages[0].len();
         match round {
-            Some(round) if took * TURN_OF_ROUND > round + took => self.is_dear(took, round, page),
+            Some(round) if took * TURN_AT_MOST > round + took => self.is_dear(took, round, bytes),
             _ => {
                 self.too_dear = 0;
                 Ok(())
@@ -152,26 +113,22 @@ impl Pool {
         }
     }
 
-    fn is_dear(&mut self, took: Duration, round: Duration, page: usize) -> Result<()> {
-        if self.most < self.ever {
-            self.most = self.ever.min(self.most * 2);
-            return Ok(());
-        }
-        if took * TURN_AT_MOST <= round + took {
-            self.too_dear = 0;
-            return Ok(());
-        }
+    fn is_dear(&mut self, took: Duration, round: Duration, bytes: usize) -> Result<()> {
         self.too_dear += 1;
         if self.too_dear < TOO_DEAR {
             return Ok(());
         }
         self.too_dear = 0;
+        if bytes < LARGEST {
+            self.at_least = (bytes * 2).min(LARGEST);
+            return Ok(());
+        }
         let error = Error::new(
             "copy-on-write is too dear in a process of this size",
             format!(
                 "to make the memory so takes {} µs for each {}, which are sent in {} µs",
                 took.as_micros(),
-                Size((self.most * page) as u64),
+                Size(bytes as u64),
                 round.as_micros()
             ),
             "use it in a smaller process",
@@ -213,7 +170,7 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
             "a sandbox may forbid it",
         )
     };
-    let mut pages = HugePages::new(vec![HugePage::new(AfterFork::Copied)?]);
+    let mut pages = HugePages::new(HugePage::new(AfterFork::Copied)?, None)?;
     let (first_out, first_in) = sys::pipe().map_err(refused)?;
     let (held, keep) = sys::pipe().map_err(refused)?;
     let mut got = [0; LEN];
@@ -227,7 +184,11 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
             sys::read(&first_out, &mut got).map_err(refused)?;
         }
         turn()?;
-        let shown = pages.pages[0].touch();
+        pages.close();
+        let Some(Lent { mut page, .. }) = pages.take_oldest() else {
+            break;
+        };
+        let shown = page.touch();
         if !is_held {
             return Ok(match shown {
                 Shown::Huge => OnWrite::CopiesWhatIsHeld,
@@ -241,13 +202,13 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         }
         // SAFETY: this changes what the second pipe holds where the kernel does not copy. That is the point of the trial: the
         // only reader is this function, which takes either.
-        unsafe { pages.go_on_to(0) };
+        unsafe { pages.go_on_with(page) };
         pages.free_mut()[..LEN].fill(2);
         let n = sys::read(&held, &mut got).map_err(refused)?;
         if got[..n] != [1; LEN] {
             return Ok(OnWrite::ChangesWhatIsHeld);
         }
-        pages.pages[0].renew()?;
+        pages = HugePages::new(HugePage::new(AfterFork::Copied)?, None)?;
     }
     Ok(OnWrite::CopiesAlways)
 }

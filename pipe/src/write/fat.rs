@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::pages::forked::Owner;
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
+use crate::capacity;
 
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
 pub const FRAGMENT: usize = 32 << 10;
@@ -30,6 +31,7 @@ const SEND_BUFFER: usize = 192 << 10;
 #[derive(Debug)]
 pub struct Fat {
     ends: Ends,
+    queue: Option<Queue>,
     /// The process that has made the socket: a forked child would mix its bytes with its parent's.
     owner: Owner,
 }
@@ -38,6 +40,44 @@ pub struct Fat {
 struct Ends {
     tx: OwnedFd,
     rx: OwnedFd,
+}
+
+/// A pipe of our own, in which slots wait, and what waits behind it in the socket.
+#[derive(Debug)]
+struct Queue {
+    out: OwnedFd,
+    into: OwnedFd,
+    in_pipe: usize,
+    in_socket: usize,
+}
+
+impl Queue {
+    fn new() -> io::Result<Self> {
+        let (out, into) = sys::pipe()?;
+        let _ = capacity::largest(&into); // a smaller one holds fewer slots
+        Ok(Self {
+            out,
+            into,
+            in_pipe: 0,
+            in_socket: 0,
+        })
+    }
+
+    /// Moves what waits in the socket into the pipe, as far as it has room.
+    fn fill(&mut self, ends: &Ends) -> io::Result<()> {
+        while self.in_socket > 0 {
+            match sys::splice(&ends.rx, &self.into, self.in_socket, SpliceFlags::NONBLOCK) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    self.in_socket -= n;
+                    self.in_pipe += n;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Ends {
@@ -61,6 +101,7 @@ impl Fat {
         Ok(Self {
             owner: Owner::this_process()?,
             ends: Ends::new()?,
+            queue: None,
         })
     }
 
@@ -86,6 +127,90 @@ impl Fat {
     /// What `splice(2)` reports; then nothing was moved.
     pub fn deliver(&self, pipe: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<usize> {
         sys::splice(&self.ends.rx, pipe, len, flags)
+    }
+
+    /// Bytes that wait to be sent. Those that were put there before a fork are the parent's.
+    pub(crate) fn queued(&mut self) -> usize {
+        let Some(queue) = &self.queue else {
+            return 0;
+        };
+        if !self.owner.is_this_process() {
+            // Not to be used any more: what is in it is shared with the parent. Where no other is to be had the socket stays
+            // as it is, and `stage` fails.
+            self.queue = None;
+            return 0;
+        }
+        queue.in_pipe + queue.in_socket
+    }
+
+    /// Copies bytes into slots that wait until they are [sent](Self::send_queued). Returns how many.
+    ///
+    /// # Errors
+    /// `WouldBlock` while no more can wait. No memory, no descriptors: then nothing was copied.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.queued();
+        if self.queue.is_none() {
+            self.queue = Some(Queue::new()?);
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.fill(&self.ends)?;
+            if queue.in_socket > 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let staged = self.stage(bytes)?;
+        if let Some(queue) = &mut self.queue {
+            queue.in_socket = staged;
+            let _ = queue.fill(&self.ends); // an error is found again by the next call
+        }
+        Ok(staged)
+    }
+
+    /// Moves up to `most` of the bytes that wait into a pipe.
+    ///
+    /// # Errors
+    /// What `splice(2)` reports; then nothing was moved.
+    pub(crate) fn send_queued(
+        &mut self,
+        pipe: impl AsFd,
+        most: usize,
+        flags: SpliceFlags,
+    ) -> io::Result<usize> {
+        let Some(queue) = &mut self.queue else {
+            return Ok(0);
+        };
+        if queue.in_pipe == 0 {
+            queue.fill(&self.ends)?;
+        }
+        let moved = sys::splice(&queue.out, pipe, most.min(queue.in_pipe), flags)?;
+        queue.in_pipe -= moved;
+        Ok(moved)
+    }
+
+    /// Takes out all that waits, so that it can be sent some other way.
+    ///
+    /// # Errors
+    /// What `read(2)` reports. What was read before that is in `into` all the same.
+    pub(crate) fn take_queued(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
+        let Some(queue) = &mut self.queue else {
+            return Ok(());
+        };
+        for (from, left) in [
+            (&queue.out, &mut queue.in_pipe),
+            (&self.ends.rx, &mut queue.in_socket),
+        ] {
+            while *left > 0 {
+                let start = into.len();
+                into.resize(start + *left, 0);
+                let read = sys::read(from, &mut into[start..]);
+                into.truncate(start + *read.as_ref().unwrap_or(&0));
+                match read? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    n => *left -= n,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Forgets staged bytes that will not be delivered.

@@ -1,13 +1,9 @@
 //! `fresh`: copy once into a huge page, lend it to the pipe, abandon it later. No byte is written after it was lent.
 
-use std::io;
-use std::os::fd::BorrowedFd;
-
-use super::Lender;
+use super::{Lender, Round, align};
 use crate::error::{Error, Result};
-use crate::pages::Lend;
+use crate::pages::{HugePages, Lend};
 use crate::size::Size;
-use crate::sys::SpliceFlags;
 
 /// Memory whose pages are lent to a pipe and then abandoned.
 ///
@@ -25,6 +21,10 @@ pub struct Fresh {
 /// The longest piece that is lent in one call, in bytes: longer ones hold the pipe's mutex for too long, shorter ones
 /// pay for the call too often. `docs/measurements.md` has the figures.
 pub const PIECE: usize = 1 << 20;
+
+/// Huge pages that are kept behind the one that is filled, so that the pipe has let go of each before it is abandoned. With one,
+/// a pipe behind another one still holds some; with five they leave the caches (`docs/measurements.md`).
+const KEPT: usize = 2;
 
 /// Bytes that are lent between two looks at a page that was put aside.
 pub const LOOK_EVERY: usize = 32 << 20;
@@ -70,31 +70,26 @@ impl Fresh {
 }
 
 impl Lender for Fresh {
-    fn prepare(&mut self, len: usize, keep: bool) -> Result<()> {
-        self.lend.align();
+    fn prepare(&mut self, len: usize, round: Round) -> Result<()> {
+        align(self.lend.pages(), len);
         if self.held {
             self.resume()?;
         }
-        if self.lend.room() >= len.min(PIECE) {
+        if self.lend.pages().room() >= len.min(PIECE) {
             return Ok(());
         }
+        let page = self.lend.pages().page_len();
+        let kept = if round.keep { KEPT } else { 0 };
+        let pages = 1 + kept + round.ahead.div_ceil(page);
         self.turns += 1;
-        if !(self.turns * self.lend.page()).is_multiple_of(LOOK_EVERY) {
-            return self.lend.turn(keep);
+        if !(self.turns * page).is_multiple_of(LOOK_EVERY) {
+            return self.lend.turn(pages);
         }
         self.resume()?;
-        self.lend.turn_aside()
+        self.lend.turn_aside(pages)
     }
 
-    fn open(&mut self, len: usize) -> &mut [u8] {
-        &mut self.lend.free_mut()[..len]
-    }
-
-    fn skip(&mut self, len: usize) {
-        self.lend.skip(len);
-    }
-
-    fn send(&mut self, fd: BorrowedFd<'_>, len: usize, flags: SpliceFlags) -> io::Result<usize> {
-        self.lend.send(fd, len, flags)
+    fn pages(&mut self) -> &mut HugePages {
+        self.lend.pages()
     }
 }

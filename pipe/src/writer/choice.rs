@@ -1,258 +1,392 @@
-//! Which of the ways is the fastest one, here and now: measured on the way, and again from time to time.
+//! Which of the ways is the fastest one, here and now, and with how many pages: measured on the way, and again from time to time.
 //!
-//! So is whether `fresh` keeps pages until the pipe has let go of them ([`Lend::turn`](crate::pages::Lend::turn)): while the
-//! CPUs are near each other that doubles its rate, while they are far it costs a quarter.
+//! Nothing is assumed of the machine. How long `fresh` should keep its pages, how large the pool of `cow` should be, and whether
+//! filling ahead gains anything depends on the caches, on how far the CPUs are from each other, and on whether there are two of
+//! them: each may be worth a factor of two here and cost a quarter there (`docs/measurements.md`).
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use super::Way;
+use crate::write::Round;
 
-/// Bytes of each trial. Shorter ones would be ruled by chance; at 5 GiB/s this takes 6 ms.
-const TRIAL: u64 = 32 << 20;
-/// A way that lost is tried again once so many times as long as its trial took has passed: each of them gets at most
-/// 1/64 of the time.
-const BETWEEN: u32 = 64;
-/// Another way must be faster by so much to be taken, so that chance alone does not decide.
-const MARGIN: f64 = 1.1;
-/// `write(2)` is the fastest only while the CPUs are far from each other, and a trial costs four times as long as the
-/// same bytes by `Fresh`: short streams are spared it.
-const FIRST_COPY: Duration = Duration::from_millis(500);
+const MIB: u64 = 1 << 20;
+/// Bytes of a trial that count, at least. At 10 GiB/s this takes 0.8 ms.
+const TRIAL: u64 = 8 * MIB;
+/// Bytes of a stretch of the fastest one, which lies between two trials.
+const STRETCH: u64 = 16 * MIB;
+/// One byte in so many goes to trials of others than the fastest one, and so many may be saved up: those the first bytes go to,
+/// and those that go to trials when the fastest one has suddenly become slow.
+const BETWEEN: u64 = 50;
+const SAVED_UP: i64 = 64 << 20;
+/// So many times as fast as the fastest one and a candidate takes its place at once, and as the mean of several trials.
+const AT_ONCE: f64 = 1.1;
+const MEAN: f64 = 1.05;
+/// Trials that the mean is of.
+const REMEMBERED: usize = 4;
+/// The fastest one has become slow when it has this part of the rate that it used to have.
+const SLOW: f64 = 0.7;
+/// Pools of `cow`. The smaller one stays in the cache, the larger one needs fewer turns.
+const POOLS: [usize; 2] = [16 << 20, 64 << 20];
+
+/// A way, in one of the forms in which it can be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) way: Way,
+    pub(super) round: Round,
+}
+
+/// What may be chosen from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    /// Bytes that may wait; 0 where none may.
+    pub(super) ahead: usize,
+    /// So many wait, whether that is faster or not.
+    pub(super) ahead_is_given: bool,
+    /// Bytes of the pool of `cow`, where they are given.
+    pub(super) pool: Option<usize>,
+}
 
 /// Chooses among the ways that are ready.
 #[derive(Debug)]
 pub(super) struct Choice {
+    limits: Limits,
     /// The fastest one first.
-    ways: Vec<Candidate>,
-    /// Index of the way that is on trial.
+    candidates: Vec<Candidate>,
+    /// Index of the one that is on trial.
     trying: Option<usize>,
     bytes: u64,
     time: Duration,
-    /// Time spent moving bytes, in all.
-    spent: Duration,
-    /// Bytes per second of the fastest one, over its last stretch.
+    /// Bytes of this stretch that are not counted yet.
+    settling: u64,
+    /// Bytes per second of the fastest one: over its last stretch, and over a longer time.
     rate: f64,
+    usual: f64,
+    /// Bytes that may go to trials now.
+    saved_up: i64,
+    /// Bytes that have gone to trials.
+    tried: u64,
+    /// Bytes since everything was tried anew.
+    since_change: u64,
 }
 
 #[derive(Debug)]
 struct Candidate {
-    way: Way,
-    /// Whether pages are kept until the pipe has let go of them.
-    keeps: bool,
-    /// When it is tried next, by `spent`.
-    due: Duration,
+    form: Form,
+    /// What is to be tried before all else, in this order, ends with 0.
+    rank: u8,
+    /// Its rate as a multiple of that of the fastest one, in the last trials.
+    ratios: Vec<f64>,
+    /// Has moved bytes already, so that its pages are there.
+    known: bool,
+    /// When it is tried next, by the bytes that have gone to trials.
+    due: u64,
 }
 
-/// A way in each form in which it can be taken.
-fn candidates(way: Way, due: Duration) -> impl Iterator<Item = Candidate> {
-    let keeping: &[bool] = match way {
-        Way::Copy | Way::Cow | Way::Fat => &[false],
-        Way::Fresh => &[true, false],
-    };
-    keeping
-        .iter()
-        .map(move |&keeps| Candidate { way, keeps, due })
+impl Candidate {
+    /// The geometric mean of what is remembered.
+    fn mean(&self) -> f64 {
+        let logs: f64 = self.ratios.iter().map(|r| r.ln()).sum();
+        (logs / self.ratios.len().max(1) as f64).exp()
+    }
+
+    /// Bytes that it takes until its rate is what it will be: what waits must be there, and new pages of a pool are dearer than
+    /// those that come back.
+    fn settling(&self) -> u64 {
+        let round = self.form.round;
+        let pool = match self.form.way {
+            Way::Cow if !self.known => round.pool,
+            _ => 0,
+        };
+        (round.ahead + pool) as u64
+    }
+
+    /// Bytes that a trial costs: a slow one takes more time than its bytes say.
+    fn cost(&self) -> u64 {
+        let bytes = self.settling() + self.counted();
+        (bytes as f64 / self.mean().clamp(0.05, 1.0)) as u64
+    }
+
+    /// Bytes that count in a trial: with a pool a whole number of rounds, each of which has one turn.
+    fn counted(&self) -> u64 {
+        match self.form.way {
+            Way::Cow => TRIAL.next_multiple_of(self.form.round.pool.max(1) as u64),
+            _ => TRIAL,
+        }
+    }
 }
 
 impl Choice {
     /// Starts with the first of `ways`.
-    pub(super) fn new(ways: &[Way]) -> Self {
-        let candidates = |&way| {
-            let due = match way {
-                Way::Copy => FIRST_COPY,
-                Way::Cow | Way::Fat | Way::Fresh => Duration::ZERO,
-            };
-            candidates(way, due)
-        };
-        Self {
-            ways: ways.iter().flat_map(candidates).collect(),
+    pub(super) fn new(ways: &[Way], limits: Limits) -> Self {
+        let mut this = Self {
+            limits,
+            candidates: Vec::new(),
             trying: None,
             bytes: 0,
             time: Duration::ZERO,
-            spent: Duration::ZERO,
+            settling: 0,
             rate: 0.0,
+            usual: 0.0,
+            saved_up: SAVED_UP,
+            tried: 0,
+            since_change: 0,
+        };
+        for &way in ways {
+            this.candidates.extend(candidates(way, limits));
         }
+        this.start_stretch(None);
+        this
     }
 
-    /// The way to take next: where none is left, `write(2)`.
-    pub(super) fn current(&self) -> Way {
-        self.ways
-            .get(self.trying.unwrap_or(0))
-            .map_or(Way::Copy, |c| c.way)
-    }
-
-    /// Whether that way is to keep pages until the pipe has let go of them.
-    pub(super) fn keeps(&self) -> bool {
-        let current = self.ways.get(self.trying.unwrap_or(0));
-        current.is_some_and(|c| c.keeps)
+    /// The form to take next: where none is left, `write(2)`.
+    pub(super) fn current(&self) -> Form {
+        let current = self.candidates.get(self.trying.unwrap_or(0));
+        current.map_or(Form::COPY, |c| c.form)
     }
 
     /// Takes a way out of the choice.
     pub(super) fn remove(&mut self, way: Way) {
-        self.ways.retain(|c| c.way != way);
+        self.candidates.retain(|c| c.form.way != way);
         self.start_stretch(None);
     }
 
     /// Puts a way into the choice that was not in it, and tries it now.
     pub(super) fn add(&mut self, way: Way) {
-        let added = candidates(way, self.spent);
+        let added = candidates(way, self.limits);
         if self.rate == 0.0 {
             // Nothing to compare with yet: it goes first.
-            self.ways.splice(0..0, added);
+            self.candidates.splice(0..0, added);
             return self.start_stretch(None);
         }
-        let at = self.ways.len();
-        self.ways.extend(added);
+        let at = self.candidates.len();
+        self.candidates.extend(added);
         self.start_stretch((at > 0).then_some(at));
+    }
+
+    /// From now on bytes may wait.
+    pub(super) fn allow_ahead(&mut self, bytes: usize) {
+        if self.limits.ahead > 0 {
+            return;
+        }
+        self.limits.ahead = bytes;
+        let added: Vec<_> = self
+            .candidates
+            .iter()
+            .filter(|c| c.form.way != Way::Copy)
+            .map(|c| {
+                let round = Round {
+                    ahead: bytes,
+                    ..c.form.round
+                };
+                Candidate::new(c.form.way, round, c.rank)
+            })
+            .collect();
+        self.candidates.extend(added);
     }
 
     fn start_stretch(&mut self, trying: Option<usize>) {
         self.trying = trying;
         self.bytes = 0;
         self.time = Duration::ZERO;
+        let current = self.candidates.get(trying.unwrap_or(0));
+        self.settling = current.map_or(0, Candidate::settling);
     }
 
-    /// Learns how long a way took to move some bytes, waiting included.
-    pub(super) fn record(&mut self, way: Way, bytes: usize, time: Duration) {
-        if way != self.current() {
+    /// Learns how long a form took to move some bytes, waiting included.
+    pub(super) fn record(&mut self, form: Form, bytes: usize, time: Duration) {
+        if form != self.current() {
             return; // begun before a change
         }
-        self.bytes += bytes as u64;
-        self.time += time;
-        self.spent += time;
-        if self.bytes < TRIAL {
+        let bytes = bytes as u64;
+        let spent = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.saved_up = match self.trying {
+            Some(_) => self.saved_up - spent,
+            None => SAVED_UP.min(self.saved_up + spent / BETWEEN as i64),
+        };
+        self.since_change += bytes;
+        if self.trying.is_some() {
+            self.tried += bytes;
+        }
+        if self.settling > 0 {
+            self.settling = self.settling.saturating_sub(bytes);
             return;
         }
+        self.bytes += bytes;
+        self.time += time;
+        let Some(current) = self.candidates.get_mut(self.trying.unwrap_or(0)) else {
+            return;
+        };
+        let enough = match self.trying {
+            Some(_) => current.counted(),
+            None => STRETCH.max(current.counted()),
+        };
+        if self.bytes < enough {
+            return;
+        }
+        current.known = true;
         let rate = self.bytes as f64 / self.time.as_secs_f64().max(1e-9);
-        let next = if let Some(tried) = self.trying {
-            if rate > self.rate * MARGIN {
-                self.rate = rate;
-                self.ways.swap(0, tried);
-            }
-            self.ways[tried].due = self.spent + self.time * BETWEEN; // the slower one of the two lies there
-            None // a stretch of the best one lies between two trials
-        } else {
-            self.rate = rate;
-            let due = |c: &Candidate| c.due <= self.spent;
-            self.ways.iter().skip(1).position(due).map(|i| i + 1)
+        match self.trying {
+            Some(tried) => self.judge(tried, rate),
+            None => self.remember(rate),
+        }
+        let next = match self.trying {
+            // In the beginning one trial follows the other; later a stretch of the fastest one lies between two.
+            Some(_) if self.candidates.iter().all(|c| c.rank == 0) => None,
+            _ => self.next_trial(),
         };
         self.start_stretch(next);
     }
+
+    /// The fastest one has had a rate again.
+    fn remember(&mut self, rate: f64) {
+        self.rate = rate;
+        if self.usual == 0.0 {
+            self.usual = rate;
+        } else if rate < self.usual * SLOW {
+            // The machine has changed, or the reader: everything is tried anew.
+            self.usual = rate;
+            if self.since_change > SAVED_UP.unsigned_abs() * BETWEEN {
+                self.saved_up = SAVED_UP;
+                self.since_change = 0;
+            }
+            for c in &mut self.candidates[1..] {
+                c.ratios.clear();
+                c.due = self.tried;
+                c.rank = first_rank(c.form);
+            }
+        } else {
+            self.usual += (rate - self.usual) / 8.0;
+        }
+        if let Some(first) = self.candidates.first_mut() {
+            first.rank = 0;
+        }
+    }
+
+    /// A candidate has been tried.
+    fn judge(&mut self, tried: usize, rate: f64) {
+        let (now, count) = (self.tried, self.candidates.len() as u64);
+        let fastest = self.rate;
+        let candidate = &mut self.candidates[tried];
+        candidate.rank = 0;
+        if candidate.ratios.len() == REMEMBERED {
+            candidate.ratios.remove(0);
+        }
+        let ratio = (rate / fastest.max(1.0)).max(1e-3);
+        candidate.ratios.push(ratio);
+        let mean = candidate.mean();
+        // Those that have nearly won come round four times as often as the others; those that cost more, seldom.
+        let pause = if mean > 0.8 { 1 } else { 4 };
+        let due = now + pause * count * candidate.cost().min(4 * TRIAL);
+        candidate.due = due;
+        let several = candidate.ratios.len() > 1;
+        if !(ratio > AT_ONCE && mean > 1.0 || several && mean > MEAN) {
+            if ratio > MEAN && !several {
+                candidate.rank = LAST_RANK; // once more, to be sure
+            }
+            return;
+        }
+        self.rate = rate;
+        self.usual = rate;
+        self.candidates.swap(0, tried);
+        let way = self.candidates[0].form.way;
+        for (i, c) in self.candidates.iter_mut().enumerate() {
+            for ratio in &mut c.ratios {
+                *ratio /= mean;
+            }
+            if i == tried {
+                c.ratios = vec![1.0 / mean];
+                c.due = due;
+            }
+            // Its other forms are worth a trial now.
+            if i > 0 && c.form.way == way && c.ratios.is_empty() && c.rank == 0 {
+                c.rank = LAST_RANK;
+            }
+        }
+        self.candidates[0].ratios.clear();
+    }
+
+    /// What is tried next, if it may be tried now.
+    fn next_trial(&self) -> Option<usize> {
+        let others = || self.candidates.iter().enumerate().skip(1);
+        let ranked = others().filter(|(_, c)| c.rank > 0);
+        let ranked = ranked.min_by_key(|(_, c)| c.rank);
+        let (at, candidate) = ranked.or_else(|| others().min_by_key(|(_, c)| c.due))?;
+        let cost = i64::try_from(candidate.cost()).unwrap_or(i64::MAX);
+        (self.saved_up >= SAVED_UP.min(cost)).then_some(at)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Form {
+    pub(super) const COPY: Self = Self {
+        way: Way::Copy,
+        round: Round {
+            keep: false,
+            pool: 0,
+            ahead: 0,
+        },
+    };
+}
 
-    const ALL: [Way; 3] = [Way::Fresh, Way::Fat, Way::Copy];
-
-    fn choice() -> Choice {
-        Choice::new(&ALL)
-    }
-
-    /// Writes `total` bytes in pieces of 1 MiB, each taking so many µs by fresh, fat and write; returns how many bytes
-    /// went by each.
-    fn spend(choice: &mut Choice, total: u64, us: [u64; 3]) -> [u64; 3] {
-        let mut bytes = [0; 3];
-        for _ in 0..total >> 20 {
-            let way = choice.current();
-            for (i, us) in us.into_iter().enumerate() {
-                if ALL[i] == way {
-                    bytes[i] += 1 << 20;
-                    choice.record(way, 1 << 20, Duration::from_micros(us));
-                    break;
-                }
-            }
-        }
-        bytes
-    }
-
-    #[test]
-    fn the_fastest_way_gets_nearly_all_bytes_and_every_other_is_tried() {
-        let total = 40 << 30;
-        for best in 0..3 {
-            let mut us = [200, 210, 400];
-            us[best] = 100;
-            let bytes = spend(&mut choice(), total, us);
-            for (i, bytes) in bytes.into_iter().enumerate() {
-                let enough = if i == best {
-                    bytes > total / 10 * 8
-                } else {
-                    bytes > 0 && bytes < total / 10
-                };
-                assert!(enough, "{best} is best: {bytes} bytes by {i}");
-            }
+impl Candidate {
+    fn new(way: Way, round: Round, rank: u8) -> Self {
+        Self {
+            form: Form { way, round },
+            rank,
+            ratios: Vec::new(),
+            known: false,
+            due: 0,
         }
     }
+}
 
-    #[test]
-    fn pages_are_kept_while_that_is_faster() {
-        let mut choice = Choice::new(&[Way::Fresh]);
-        for (kept, given_away) in [(100, 200), (300, 200), (100, 200)] {
-            for _ in 0..40 << 10 {
-                let us = if choice.keeps() { kept } else { given_away };
-                choice.record(Way::Fresh, 1 << 20, Duration::from_micros(us));
-            }
-            assert_eq!(choice.ways[0].keeps, kept < given_away);
+/// What comes after the first trials.
+const LAST_RANK: u8 = 9;
+
+/// Which of the forms is tried first, if any: together these are some 64 MiB. Others follow when their way is the fastest one, or
+/// by and by.
+fn first_rank(form: Form) -> u8 {
+    match form.way {
+        Way::Cow if form.round.pool <= POOLS[0] => 1,
+        Way::Fresh => 2,
+        Way::Fat => 3,
+        Way::Copy => 4,
+        Way::Cow => 0,
+    }
+}
+
+/// A way in each form in which it can be taken.
+fn candidates(way: Way, limits: Limits) -> Vec<Candidate> {
+    let none = Form::COPY.round;
+    let pools = match limits.pool {
+        Some(ref given) => std::slice::from_ref(given),
+        None => &POOLS[..],
+    };
+    let rounds: Vec<Round> = match way {
+        Way::Copy => return vec![Candidate::new(way, none, first_rank(Form::COPY))],
+        Way::Fat => vec![none],
+        Way::Fresh => vec![Round { keep: true, ..none }, none],
+        Way::Cow => pools.iter().map(|&pool| Round { pool, ..none }).collect(),
+    };
+    let aheads: &[usize] = match limits.ahead {
+        0 => &[0],
+        _ if limits.ahead_is_given => &[limits.ahead],
+        _ => &[limits.ahead, 0],
+    };
+    let mut forms = Vec::new();
+    for &ahead in aheads {
+        for &round in &rounds {
+            let round = Round { ahead, ..round };
+            // The first trials are of filling ahead, where that may be.
+            let rank = if ahead == aheads[0] {
+                first_rank(Form { way, round })
+            } else {
+                0
+            };
+            forms.push(Candidate::new(way, round, rank));
         }
     }
-
-    #[test]
-    fn a_way_that_comes_back_is_tried_at_once_and_taken_while_it_is_faster() {
-        let mut choice = choice();
-        choice.remove(Way::Fresh);
-        spend(&mut choice, 1 << 30, [100, 150, 300]);
-        choice.add(Way::Fresh);
-        assert_eq!(choice.current(), Way::Fresh);
-        spend(&mut choice, 1 << 30, [100, 150, 300]);
-        assert_eq!(choice.ways[0].way, Way::Fresh);
-        let mut early = Choice::new(&[Way::Copy]);
-        early.add(Way::Fresh);
-        assert_eq!(early.current(), Way::Fresh);
-        let mut only = Choice::new(&[Way::Fresh]);
-        only.remove(Way::Fresh);
-        only.add(Way::Fresh);
-        assert_eq!(only.current(), Way::Fresh);
-    }
-
-    #[test]
-    fn trials_of_a_slow_way_cost_little_time() {
-        let us = [100, 150, 5000];
-        let bytes = spend(&mut choice(), 400 << 30, us);
-        let time: Vec<_> = (0..3).map(|i| (bytes[i] >> 20) * us[i]).collect();
-        let all: u64 = time.iter().sum();
-        assert!(bytes[2] > 0 && time[2] < all / 32, "{time:?}");
-    }
-
-    #[test]
-    fn equal_ways_do_not_alternate() {
-        let total = 20 << 30;
-        let bytes = spend(&mut choice(), total, [100, 98, 97]);
-        assert!(bytes[0] > total / 10 * 9, "{bytes:?}");
-    }
-
-    #[test]
-    fn a_change_of_the_machine_is_noticed() {
-        let mut choice = choice();
-        spend(&mut choice, 10 << 30, [100, 150, 300]);
-        assert_eq!(choice.ways[0].way, Way::Fresh);
-        spend(&mut choice, 20 << 30, [500, 150, 300]);
-        assert_eq!(choice.ways[0].way, Way::Fat);
-        spend(&mut choice, 40 << 30, [500, 450, 200]);
-        assert_eq!(choice.ways[0].way, Way::Copy);
-        spend(&mut choice, 40 << 30, [100, 150, 300]);
-        assert_eq!(choice.ways[0].way, Way::Fresh);
-    }
-
-    #[test]
-    fn a_way_that_was_refused_is_not_tried_and_without_any_it_is_write() {
-        let mut choice = choice();
-        choice.remove(Way::Fresh);
-        assert_eq!(choice.current(), Way::Fat);
-        let bytes = spend(&mut choice, 10 << 30, [1, 100, 150]);
-        assert_eq!(bytes[0], 0);
-        choice.remove(Way::Fat);
-        choice.remove(Way::Copy);
-        assert_eq!(choice.current(), Way::Copy);
-        spend(&mut choice, 1 << 30, [1, 1, 1]);
-    }
+    forms
 }

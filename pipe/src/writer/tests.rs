@@ -6,6 +6,8 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::*;
+use crate::{capacity, sys};
+use crate::sys::SpliceFlags;
 use crate::probe;
 use crate::sys::fault::{Call, LeaveOut, inject, leave_out};
 use crate::testing::feed::{Feed, set_nonblocking};
@@ -93,7 +95,8 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
             }
             let reader = reader(read_end, feed.rng.between(1000, 300_000));
             let waits = [Wait::Adaptive, Wait::Block, Wait::Spin];
-            let mut writer = PipeWriter::new(write_end).with_wait(feed.rng.pick(&waits));
+            let writer = PipeWriter::new(write_end).with_wait(feed.rng.pick(&waits));
+            let mut writer = feed.maybe_ahead(writer);
             writer.forced = way;
             writer.keep_capacity = feed.rng.once_in(2);
             if feed.rng.once_in(2) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use super::Way;
-use super::choice::Choice;
+use super::choice::{Choice, Limits};
 use super::later::Later;
 use crate::error::{Error, Result};
 use crate::write::Lender;
@@ -18,8 +18,6 @@ use crate::{capacity, probe, sys};
 
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// Bytes of the pool of `cow`, where they are given.
-    pool: Option<usize>,
     cow: Option<Cow>,
     fresh: Option<Fresh>,
     pub(super) fat: Option<Fat>,
@@ -35,14 +33,13 @@ impl Ways {
         fd: BorrowedFd<'_>,
         allowed: impl Fn(Way) -> bool,
         keep_capacity: bool,
-        pool: Option<usize>,
+        limits: Limits,
     ) -> Self {
         let mut ways = Self {
-            pool,
             cow: None,
             fresh: None,
             fat: None,
-            choice: Choice::new(&[]),
+            choice: Choice::new(&[], limits),
             fallbacks: Vec::new(),
             later: Later::default(),
             capacity: None,
@@ -68,13 +65,33 @@ impl Ways {
             }
         }
         ready.extend(Some(Way::Copy).filter(|&w| allowed(w)));
-        ways.choice = Choice::new(&ready);
+        ways.choice = Choice::new(&ready, limits);
         ways
     }
 
     /// The way to take next.
     pub(super) fn current(&self) -> Way {
-        self.choice.current()
+        self.choice.current().way
+    }
+
+    /// Whether a way can be taken.
+    pub(super) fn is_ready(&mut self, way: Way) -> bool {
+        match way {
+            Way::Fat => self.fat.is_some(),
+            Way::Copy => true,
+            Way::Fresh | Way::Cow => self.lender(way).is_some(),
+        }
+    }
+
+    /// The way by which bytes wait, and how many do.
+    pub(super) fn queued(&mut self) -> Option<(Way, usize)> {
+        let lent = |lender: Option<&mut dyn Lender>| lender.map_or(0, |l| l.pages().queued());
+        let queued = [
+            (Way::Cow, lent(self.lender(Way::Cow))),
+            (Way::Fresh, lent(self.lender(Way::Fresh))),
+            (Way::Fat, self.fat.as_mut().map_or(0, Fat::queued)),
+        ];
+        queued.into_iter().find(|(_, bytes)| *bytes > 0)
     }
 
     /// The memory of a way that lends, where it is in use.
@@ -86,7 +103,8 @@ impl Ways {
         }
     }
 
-    /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it.
+    /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it, and
+    /// nothing waits there.
     pub(super) fn refuse(&mut self, way: Way, reason: impl fmt::Display, may_pass: bool) {
         match way {
             // One that waits until the reader lets go of its pages is still needed, to look whether it has.
@@ -133,7 +151,7 @@ impl Ways {
             },
             Way::Cow => {
                 possible(probe::cow_refusal())?;
-                self.cow = Some(Cow::new(self.pool)?);
+                self.cow = Some(Cow::new()?);
                 Ok(())
             }
             Way::Fat => {

@@ -108,7 +108,7 @@ fn writers_in_many_threads_send_what_they_were_given() {
                         hold_and_compare(read_end, sequence, 4, Rng(!number))
                     });
                     let writer = PipeWriter::new(write_end).with_way(Way::Cow);
-                    let mut writer = writer.with_pool(4 * MIB);
+                    let mut writer = feed.maybe_ahead(writer.with_pool(4 * MIB));
                     feed.send(&mut writer, 24 * MIB).expect("a reader");
                     drop(writer);
                     assert_eq!(reader.join().expect("no panic"), feed.sent);

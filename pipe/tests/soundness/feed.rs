@@ -44,12 +44,29 @@ impl Feed {
                 _ => {}
             }
         }
-        Ok(())
+        self.flush(writer)
+    }
+
+    /// Sends what waits in the writer.
+    pub fn flush(&mut self, writer: &mut PipeWriter<OwnedFd>) -> io::Result<()> {
+        loop {
+            match writer.flush() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(!self.blocking, "flush into a blocking pipe: {e}");
+                    wait(writer.as_fd());
+                }
+                Err(e) if self.faults && e.kind() != io::ErrorKind::BrokenPipe => {}
+                other => return other,
+            }
+        }
     }
 
     /// One random operation of at most `most` bytes.
     pub fn step(&mut self, writer: &mut PipeWriter<OwnedFd>, most: usize) -> io::Result<()> {
         let len = self.rng.write_len().min(most);
+        if self.rng.once_in(50) {
+            self.flush(writer)?;
+        }
         match self.rng.below(10) {
             0..2 => {
                 let len = self.open(writer, self.sent, len);
@@ -85,6 +102,15 @@ impl Feed {
                 self.commit(writer, len)
             }
             _ => self.write(writer, len),
+        }
+    }
+
+    /// Lets bytes wait in every other writer, now more and now fewer than a page of it holds.
+    pub fn maybe_ahead(&mut self, writer: PipeWriter<OwnedFd>) -> PipeWriter<OwnedFd> {
+        match self.rng.below(8) {
+            0 => writer.fill_ahead(),
+            1..4 => writer.with_ahead(self.rng.pick(&[100, 50_000, 1 << 20, 3 << 20, 5_000_000])),
+            _ => writer,
         }
     }
 

@@ -63,7 +63,7 @@ pub fn drive(pipe: OwnedFd, way: Option<Way>, seed: u64, total: usize) -> io::Re
     } else {
         Wait::Adaptive
     };
-    let mut writer = writer(pipe, way).with_wait(wait);
+    let mut writer = feed.maybe_ahead(writer(pipe, way).with_wait(wait));
     if feed.rng.once_in(2) {
         writer = writer.keep_capacity();
     }
