@@ -32,7 +32,8 @@
 //! travelled, and at a write to a copy-on-write page the kernel looks at that count (`wp_can_reuse_anon_folio`,
 //! `do_huge_pmd_wp_page`; since Linux 5.18). Unless it is 1 the writer gets a copy. Older kernels look at mappings only and
 //! change what a pipe holds; so it is tried once in each process, with a page that a second pipe holds, and refused where that
-//! page changes.
+//! page changes. A page is made copy-on-write after the last of its bytes was lent, not before: a page that is swapped out
+//! and in again while nobody but the writer has it is not copied on write any more (`do_swap_page`).
 //!
 //! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may not be to be had, a sandbox may refuse a
 //! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and
@@ -55,7 +56,7 @@
 //!
 //! | | after `Ok`, may the bytes still change? | held meanwhile | fork | error, exit, panic, kill |
 //! | --- | --- | --- | --- | --- |
-//! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on: each gets memory and sockets of its own | nothing is buffered: what was taken is in the pipe, and stays as it was; a block that was not committed is gone |
+//! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on: each gets memory and sockets of its own | nothing is buffered: what was taken is in the pipe, and stays as it was; a block that was not committed is gone. With [`fill_ahead`](PipeWriter::fill_ahead) up to 4 MiB wait: drop sends them, exit and kill lose them |
 //! | [`Constant`] | no | 5 descriptors, 2 MiB of kernel memory or the length of the pattern | both sides may go on with the pattern, each with pipes of its own | as above |
 //! | [`copy`], [`Pump`](pump::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. [`copy_by_value`]: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
 //! | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) | as `copy`, for each output | a pipe for each output | as `Pump` | as `Pump`: up to a private pipe of each output; after `Ok` of `fanout` nothing |

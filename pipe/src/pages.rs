@@ -313,8 +313,7 @@ fn map_beside(other: NonNull<u8>, len: usize) -> Option<NonNull<u8>> {
     let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
     // SAFETY: the kernel maps nothing where something is mapped already. Kernels before 4.17 do not know this flag and take
     // the address as a wish: also a fresh mapping, which is given back below where it lies elsewhere.
-    let start =
-        unsafe { rustix::mm::mmap_anonymous(wish as *mut _, len, access, flags) }.ok()?;
+    let start = unsafe { rustix::mm::mmap_anonymous(wish as *mut _, len, access, flags) }.ok()?;
     if start as usize != wish {
         // SAFETY: the mapping was made above, and nothing refers to it.
         let _ = unsafe { rustix::mm::munmap(start, len) };

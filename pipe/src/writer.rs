@@ -99,7 +99,7 @@ pub const LARGE: usize = 16 << 10;
 ///
 /// # What it promises
 /// - [`write`](Write::write) returns `n` once `n` bytes are in the pipe. Nothing is buffered: `flush` has nothing to do,
-///   and exit, panic or drop lose nothing.
+///   and exit, panic or drop lose nothing. [`fill_ahead`](Self::fill_ahead) changes that: bytes may wait.
 /// - On a pipe that is non-blocking (`O_NONBLOCK`), `WouldBlock` of a `write` means that nothing was taken, and a short count
 ///   that the rest was not: no byte waits in a place that nobody sees. [`commit`](Self::commit) sends all or returns an error,
 ///   and keeps what was not sent.
@@ -119,8 +119,9 @@ pub const LARGE: usize = 16 << 10;
 /// before it is filled again, and one that is put aside. Pages in the pipe belong to the pipe besides: one slot that somebody
 /// keeps, however far down, keeps its whole 2 MiB page. So one page in 32 MiB is put aside and looked at when as much again
 /// was sent; while somebody still holds it nothing more is lent, and data is copied. A reader that keeps slots pins 70 MiB at
-/// most. (Before Linux 6.1 nothing tells who holds a page, and there is no such bound.) With `fat` a pipe of 256 slots can
-/// hold 8 MiB. All are charged to the writer's memory cgroup.
+/// most. (Before Linux 6.1 nothing tells who holds a page, and there is no such bound.) With `cow` a pool of 16 or 64 MiB. With
+/// `fat` a pipe of 256 slots can hold 8 MiB. What is [filled ahead](Self::fill_ahead) comes to that. All are charged to the
+/// writer's memory cgroup.
 ///
 /// # Examples
 /// As a drop-in for standard output:
@@ -217,16 +218,16 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// process: see below. Not for libraries, unless their users are asked.
     ///
     /// Memory that was lent is written again after all private memory of the process was made copy-on-write: by a child that is
-    /// made by `clone(2)` and leaves at once, once for every 16 to 64 MiB. The kernel then copies what is written to while
+    /// made by `clone(2)` and leaves at once, once for every 16 or 64 MiB. The kernel then copies what is written to while
     /// anybody still holds it, so it is sound for every reader, as the other ways are.
     ///
-    /// - Children come and go, 100 to 600 a second at full rate. Each counts for `RLIMIT_NPROC` and `pids.max` while it lives.
+    /// - Children come and go, 100 to 1500 a second at full rate. Each counts for `RLIMIT_NPROC` and `pids.max` while it lives.
     ///   They send no SIGCHLD, run nothing of the program, and are waited for; `waitpid(-1, …)` with `__WALL` in another thread
     ///   could take one away, and the way is left then.
-    /// - A child takes 60 to 200 µs, in which the other threads of the process cannot map memory, and some 18 µs more for each
-    ///   MiB of small pages of private memory that the process has touched. Afterwards each of those costs a fault when it is
-    ///   written for the first time. The pool grows until this is a twentieth of the time, and where it comes to more
-    ///   than a quarter with 64 MiB the way is refused.
+    /// - A child takes 120 to 200 µs, in which the other threads of the process cannot map memory, and some 18 to 37 µs more for
+    ///   each MiB of small pages of private memory that the process has touched. Afterwards each of those costs a fault when it
+    ///   is written for the first time. Pools of 16 and of 64 MiB are tried; where children take more than a third of the time
+    ///   with the larger one, the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {
@@ -234,23 +235,31 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self
     }
 
-    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of one that grows from 16 to 64 MiB.
+    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of 16 or 64 MiB, whichever is faster.
     #[must_use]
     pub fn with_pool(mut self, bytes: usize) -> Self {
         self.pool = Some(bytes);
         self
     }
 
-    /// Lets bytes wait here while the pipe is full, so that more of them can be made meanwhile: [`write`](Write::write) and
-    /// [`commit`](Self::commit) take up to some MiB more than the pipe has room for. They are sent as soon as there is room at
-    /// the next call, and by [`flush`](Write::flush), [`into_inner`](Self::into_inner) and drop.
+    /// Lets bytes wait here while the pipe is full: [`write`](Write::write) and [`commit`](Self::commit) take 2 to 4 MiB more
+    /// than it has room for. Faster where writer and reader run on different CPUs: what is lent at once lies modified in a cache
+    /// of the writer's CPU, from which it is dear to read, and what is lent later has left it. Whether it is faster here is
+    /// found out by trying.
+    ///
+    /// Nothing waits for which there is room: each call sends as much as the pipe takes. But what does wait is sent by the next
+    /// call, not by itself: a program that stops writing must call [`flush`](Write::flush). Drop sends it, too, and loses
+    /// errors; on a non-blocking pipe it may not send all of it. At exit without drop, and when it is killed, it is lost. A
+    /// forked child does not send what waits at the fork; its parent does.
+    ///
+    /// Without this a `write_all` of several MiB does the same for as long as it lasts.
     #[must_use]
     pub fn fill_ahead(mut self) -> Self {
         self.ahead = Ahead::Chosen;
         self
     }
 
-    /// Like [`fill_ahead`](Self::fill_ahead), up to so many bytes and no matter whether less would be faster.
+    /// Like [`fill_ahead`](Self::fill_ahead), up to so many bytes, no matter whether less would be faster.
     #[must_use]
     pub fn with_ahead(mut self, bytes: usize) -> Self {
         self.ahead = Ahead::UpTo(bytes);
@@ -341,6 +350,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
         let opened = Instant::now();
+        self.block.left = 0;
         self.decided().ask_again();
         let form = loop {
             let ways = self.decided();

@@ -7,6 +7,8 @@
 mod alone;
 #[path = "soundness/after_ok.rs"]
 mod after_ok;
+#[path = "soundness/ahead.rs"]
+mod ahead;
 #[path = "soundness/constants.rs"]
 mod constants;
 #[path = "soundness/cow.rs"]

@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
+use crate::capacity;
 use crate::error::{Error, Result};
 use crate::pages::forked::Owner;
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
-use crate::capacity;
 
 /// The size of one send in bytes: exactly this becomes one slot. 31 KiB would become four, 33 KiB two.
 pub const FRAGMENT: usize = 32 << 10;

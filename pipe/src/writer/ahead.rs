@@ -185,12 +185,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///
     /// # Errors
     /// `WouldBlock` where none can and the pipe is non-blocking, and what sending others reports.
-    pub(super) fn room_to_wait(
-        &mut self,
-        way: Way,
-        len: usize,
-        ahead: usize,
-    ) -> io::Result<usize> {
+    pub(super) fn room_to_wait(&mut self, way: Way, len: usize, ahead: usize) -> io::Result<usize> {
         self.only_queue(way)?;
         if !self.is_nonblocking() {
             self.send_queued(ahead.saturating_sub(len))?;

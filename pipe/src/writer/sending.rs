@@ -225,7 +225,9 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let mut put = 0;
         while put < bytes.len() {
             // As many as are staged at a time.
-            let len = (bytes.len() - put).min(ahead).min(sys::MOST_PIECES * FRAGMENT);
+            let len = (bytes.len() - put)
+                .min(ahead)
+                .min(sys::MOST_PIECES * FRAGMENT);
             match self.put_some_fat(&bytes[put..put + len], ahead) {
                 Ok(n) => put += n,
                 Err(_) if put > 0 => break,

@@ -6,13 +6,13 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::*;
-use crate::{capacity, sys};
-use crate::sys::SpliceFlags;
 use crate::probe;
+use crate::sys::SpliceFlags;
 use crate::sys::fault::{Call, LeaveOut, inject, leave_out};
 use crate::testing::feed::{Feed, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
 use crate::testing::watch::{for_each_seed, shout};
+use crate::{capacity, sys};
 
 const WAYS: [Option<Way>; 5] = [
     None,
@@ -133,9 +133,17 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
 
 /// Forces `way`, sends 10 MiB in pieces of `len`, in place or not, and returns how that went.
 fn send(way: Option<Way>, len: usize, in_place: bool) -> Path {
+    send_ahead(way, len, in_place, 0)
+}
+
+/// The same, with so many bytes that may wait.
+fn send_ahead(way: Option<Way>, len: usize, in_place: bool, ahead: usize) -> Path {
     let (read_end, write_end) = sys::pipe().unwrap();
     let reader = reader(read_end, 1 << 20);
     let mut writer = PipeWriter::new(write_end);
+    if ahead > 0 {
+        writer = writer.with_ahead(ahead);
+    }
     writer.forced = way;
     let sequence = Sequence::new(1);
     let mut sent = 0;
@@ -148,7 +156,10 @@ fn send(way: Option<Way>, len: usize, in_place: bool) -> Path {
             writer.write(sequence.at(sent, len)).unwrap()
         };
     }
+    writer.flush().unwrap();
     let path = writer.path();
+    let counted: u64 = Way::ALL.map(|w| writer.bytes_by(w)).iter().sum();
+    assert_eq!(counted, sent as u64, "{path}");
     drop(writer);
     let got = reader.join().unwrap();
     assert_eq!(got.len(), sent);
@@ -198,10 +209,21 @@ fn what_is_refused_half_way_goes_the_next_way_with_the_reason() {
             if errno == Errno::INTR || says_that_the_pipe_is_full {
                 continue; // tried again for ever
             }
-            for (after, in_place) in [(0, false), (0, true), (1, false), (2, true), (3, false)] {
-                let case = format!("{calls:?} after {after}: {errno:?}, in place: {in_place}");
+            for (after, in_place, ahead) in [
+                (0, false, 0),
+                (0, true, 0),
+                (1, false, 0),
+                (2, true, 0),
+                (3, false, 0),
+                (0, false, 3 << 20),
+                (2, true, 3 << 20),
+                (1, false, 3 << 20),
+            ] {
+                let case = format!(
+                    "{calls:?} after {after}: {errno:?}, in place: {in_place}, ahead: {ahead}"
+                );
                 let faults = inject(refuse(calls, after, errno));
-                let path = send(Some(way), 100_000, in_place);
+                let path = send_ahead(Some(way), 100_000, in_place, ahead);
                 drop(faults);
                 if calls == [Call::Socketpair] && after > 0 {
                     assert_eq!(path.way, way, "{case}: one is enough");

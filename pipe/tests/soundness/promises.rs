@@ -338,7 +338,12 @@ fn bytes_written_to_the_descriptor_go_between() {
             writer.write_all(b"small").expect("room");
             expected.extend([&large[..], b"between", b"small"].concat());
         }
-        drop(writer.into_inner().map_err(|(e, _)| e).expect("nothing waits"));
+        drop(
+            writer
+                .into_inner()
+                .map_err(|(e, _)| e)
+                .expect("nothing waits"),
+        );
         let (mut all, held) = (Vec::new(), &mut Own::new());
         while held.take(&read_end, 1 << 20).is_some_and(|n| n > 0) {}
         held.show(usize::MAX, &mut |bytes| {
