@@ -96,7 +96,13 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
             (0..threads).map(ring).collect::<Result<_, Error>>()?,
         )
     } else {
-        let writer = |_| Sink::Sound(Box::new(PipeWriter::new(out)));
+        let writer = |_| {
+            let mut writer = PipeWriter::new(out).copy_on_write();
+            if threads == 1 {
+                writer = writer.fill_ahead(); // with several, what waits in one would have to go before what others send
+            }
+            Sink::Sound(Box::new(writer))
+        };
         (
             Plan::new(numbers, thousands_in_block),
             (0..threads).map(writer).collect(),

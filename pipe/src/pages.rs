@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod faults;
+mod footprint;
 pub(crate) mod forked;
 pub(crate) mod huge;
 mod lend;
@@ -19,6 +20,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+pub(crate) use footprint::check as check_footprint;
 pub(crate) use huge::HugePages;
 pub(crate) use lend::Lend;
 pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};

@@ -1,6 +1,6 @@
 //! From the plan to standard output, by one thread or several.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -137,7 +137,10 @@ impl<'a> Output<'a> {
             self.bytes.fetch_add(len as u64, Ordering::AcqRel);
             self.turn.pass(number);
         }
-        Ok(())
+        match sink {
+            Sink::Sound(writer) => self.until_taken(writer, |writer| writer.flush()),
+            Sink::Recycled(_) => Ok(()),
+        }
     }
 
     fn put(&self, sink: &mut Sink<'a>, text: &[u8]) -> io::Result<()> {
@@ -153,16 +156,23 @@ impl<'a> Output<'a> {
             Sink::Sound(writer) => writer,
             Sink::Recycled(ring) => return ring.send(self.out, len, self.sent().1),
         };
-        let mut waiter = Waiter::new(Wait::Adaptive, End::Write);
         let rest = writer.uncommitted() - len;
+        self.until_taken(writer, |writer| writer.commit(writer.uncommitted() - rest))
+    }
+
+    /// Repeats what would block: the output was made non-blocking by somebody who shares it.
+    fn until_taken(
+        &self,
+        writer: &mut PipeWriter<BorrowedFd<'a>>,
+        mut send: impl FnMut(&mut PipeWriter<BorrowedFd<'a>>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut waiter = Waiter::new(Wait::Adaptive, End::Write);
         loop {
-            match writer.commit(writer.uncommitted() - rest) {
-                Ok(()) => return Ok(()),
-                // The output was made non-blocking by somebody who shares it.
+            match send(writer) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     waiter.after_would_block(self.out)?;
                 }
-                Err(e) => return Err(e),
+                other => return other,
             }
         }
     }

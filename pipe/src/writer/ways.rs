@@ -18,6 +18,8 @@ use crate::{capacity, probe, sys};
 
 #[derive(Debug)]
 pub(super) struct Ways {
+    /// One way was asked for, whatever it costs.
+    pinned: bool,
     cow: Option<Cow>,
     fresh: Option<Fresh>,
     pub(super) fat: Option<Fat>,
@@ -36,6 +38,7 @@ impl Ways {
         limits: Limits,
     ) -> Self {
         let mut ways = Self {
+            pinned: !allowed(Way::Copy),
             cow: None,
             fresh: None,
             fat: None,
@@ -150,6 +153,9 @@ impl Ways {
                 }
             },
             Way::Cow => {
+                if !self.pinned {
+                    crate::pages::check_footprint()?;
+                }
                 possible(probe::cow_refusal())?;
                 self.cow = Some(Cow::new()?);
                 Ok(())
