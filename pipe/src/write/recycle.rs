@@ -158,7 +158,7 @@ impl Recycle {
         // SAFETY: as in `send`; and a buffer that waits is not handed out to be written (`current_mut`).
         let taken = unsafe { sys::vmsplice(fd, bytes, flags) }?;
         part.start += taken;
-        if part.is_empty() {
+        if part.start == part.end {
             self.waiting.pop_front();
         }
         Ok(taken)
