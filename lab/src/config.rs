@@ -138,8 +138,9 @@ pub enum PipeSize {
     Largest,
 }
 
-/// Bytes of the pool of `reuse`: 8 huge pages, more than any cache that a single CPU has.
-pub const POOL: u64 = 16 << 20;
+/// Bytes of the pool of `reuse`, and of every rung that lends a pool: the most that the library gives `cow`, which takes as many
+/// where turns are dear and is refused where that is not enough.
+pub const POOL: u64 = 64 << 20;
 
 /// What one pair does. Each side obeys what concerns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -423,7 +424,7 @@ mod tests {
         let most = POOL - piece - capacity;
         reuse(most, capacity).check(4096).unwrap();
         let why = reuse(most + 1, capacity).check(4096).unwrap_err();
-        assert!(why.to_string().contains("at most 14MiB ahead"), "{why}");
+        assert!(why.to_string().contains("at most 62MiB ahead"), "{why}");
         let why = reuse(0, POOL).check(4096).unwrap_err().to_string();
         assert!(why.contains("smaller pipe"), "{why}");
     }

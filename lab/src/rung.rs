@@ -220,7 +220,7 @@ pub fn ladder() -> Vec<Rung> {
         ),
         Rung::new(
             "vmsplice-read-huge-new",
-            "vmsplice-read-huge-busy with new data, copied into a pool of 16 MiB that is lent and written again without asking: right only for readers that copy",
+            "vmsplice-read-huge-busy with new data, copied into a pool of 64 MiB that is lent and written again without asking: right only for readers that copy",
             new_data(Reuse, Spin),
         )
         .not_by_default(),

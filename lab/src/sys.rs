@@ -287,6 +287,20 @@ mod tests {
     }
 
     #[test]
+    fn time_of_children_that_have_ended_counts() {
+        let own = || {
+            let now = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+            Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+        };
+        let (own_before, before) = (own(), usage().cpu);
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let child = std::process::Command::new("sh").args(["-c", work]).status();
+        assert!(child.unwrap().success());
+        let (after, own_after) = (usage().cpu, own());
+        assert!(after - before > own_after - own_before);
+    }
+
+    #[test]
     fn a_cpu_that_does_not_exist_is_named() {
         for cpu in [1023, 99_999, usize::MAX] {
             let text = pin_to_cpu(cpu).unwrap_err().to_string();
