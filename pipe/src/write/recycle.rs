@@ -177,7 +177,7 @@ impl Recycle {
 mod tests {
     use super::*;
     use crate::pages::{PageKind, Request};
-    use std::io::Read;
+    use std::io::{Read, pipe};
 
     const BUFFER: usize = 64 << 10;
 
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_lent_in_order_and_nothing_twice() {
-        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, writer) = pipe().unwrap();
         assert_eq!(crate::capacity::set(&writer, BUFFER).unwrap(), BUFFER);
         let reading = std::thread::spawn(move || {
             let mut got = Vec::new();
