@@ -36,7 +36,9 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \
         fullbore write --with vmsplice --pages huge --wait spin | fullbore read --with splice --wait spin\n  \
-        fullbore write --bytes 1G --verify | fullbore read --verify")]
+        fullbore write --with cow --ahead 4M --pipe-size 1M --wait spin | fullbore read --wait spin\n  \
+        fullbore write --bytes 1G --verify | fullbore read --verify\n\n\
+        reuse and vmsplice lend memory and write it again without asking who holds it: right for readers that copy, only.")]
     Write(PairArgs),
     /// Read standard input to its end, or for a given number of bytes or seconds, and say how fast that was.
     #[command(after_help = "Examples:\n  \

@@ -90,7 +90,7 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
         );
         let _ = capacity::set(out, RECYCLED_CAPACITY); // what was granted is read back
         let capacity = capacity::get(out)?;
-        let ring = |_| Ok(Sink::Recycled(Ring::new(capacity)?));
+        let ring = |_| Ok(Sink::Recycled(Box::new(Ring::new(capacity)?)));
         (
             Plan::new(numbers, |width| thousands_in_buffer(capacity, width)).in_phase(),
             (0..threads).map(ring).collect::<Result<_, Error>>()?,

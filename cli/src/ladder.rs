@@ -11,7 +11,7 @@ use fullbore_lab::trial::Until;
 
 use crate::args::{Color, positive_size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};
-use crate::measuring;
+use crate::measuring::{self, RungArgs};
 use crate::session::{RunArgs, Session, Step};
 use crate::{ladder_csv, table};
 
@@ -20,11 +20,11 @@ use crate::{ladder_csv, table};
 #[command(after_help = "Examples:\n  \
     fullbore ladder\n  \
     fullbore ladder --rungs write-read,busy-loop --rounds 15\n  \
+    fullbore ladder --explain --all                 what each rung changes, and which are there\n  \
     fullbore ladder --json --no-save > ladder.json")]
 pub struct LadderArgs {
-    /// Only these rungs, by id, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
-    rungs: Vec<String>,
+    #[command(flatten)]
+    rungs: RungArgs,
     /// Rounds; each runs every rung once, in an order of its own
     #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
@@ -57,7 +57,7 @@ pub struct LadderArgs {
 const BUDGET_S: f64 = 45.0;
 
 pub fn run(args: &LadderArgs) -> Outcome {
-    let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
+    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
     if args.explain {
         return measuring::print(&explanation(&rungs), args.color);
     }
@@ -141,6 +141,13 @@ fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Res
 fn explanation(rungs: &[Rung]) -> String {
     rungs
         .iter()
-        .map(|r| format!("{:<24} {}\n", r.id, r.explanation))
+        .map(|r| {
+            let note = if r.by_default {
+                ""
+            } else {
+                " (not by default)"
+            };
+            format!("{:<24} {}{note}\n", r.id, r.explanation)
+        })
         .collect()
 }

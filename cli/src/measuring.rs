@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anstream::{AutoStream, ColorChoice};
+use clap::Args;
 use fullbore::{Error, Result};
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_lab::rung::{self, Rung};
@@ -13,12 +14,40 @@ use serde::Serialize;
 use crate::args::Color;
 use crate::failure::{Failure, Outcome, complain, print_result, printed};
 
-/// The rungs of these names in the order of the ladder; all of them when none is named.
-pub fn rungs(ids: &[String]) -> Result<Vec<Rung>> {
-    let ladder = rung::ladder();
-    if ids.is_empty() {
-        return Ok(ladder);
+/// Which rungs are climbed.
+#[derive(Args, Debug)]
+pub struct RungArgs {
+    /// Only these rungs, by id, separated by commas [default: some twenty of them]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ID,ID",
+        conflicts_with = "all"
+    )]
+    rungs: Vec<String>,
+    /// All rungs, those also that are there to compare with
+    #[arg(long)]
+    all: bool,
+}
+
+impl RungArgs {
+    /// The rungs in the order of the ladder.
+    pub fn chosen(&self) -> Result<Vec<Rung>> {
+        let mut ladder = rung::ladder();
+        match (&self.rungs[..], self.all) {
+            ([], true) => {}
+            ([], false) => ladder.retain(|r| r.by_default),
+            (ids, _) => {
+                known(ids, &ladder)?;
+                ladder.retain(|r| ids.iter().any(|id| *id == r.id));
+            }
+        }
+        Ok(ladder)
     }
+}
+
+/// Whether there are rungs of all these names.
+fn known(ids: &[String], ladder: &[Rung]) -> Result<()> {
     if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
         let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
         return Err(Error::new(
@@ -27,10 +56,7 @@ pub fn rungs(ids: &[String]) -> Result<Vec<Rung>> {
             format!("use some of {}", known.join(",")),
         ));
     }
-    Ok(ladder
-        .into_iter()
-        .filter(|r| ids.iter().any(|id| *id == r.id))
-        .collect())
+    Ok(())
 }
 
 /// The CPUs of writer and reader: those given, else two that share a cache.

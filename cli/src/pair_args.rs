@@ -11,7 +11,7 @@ use crate::args::{seconds, size};
 /// The options of both `write` and `read`: one line can be given to both, each obeys what concerns it.
 #[derive(Args, Debug)]
 pub struct PairArgs {
-    /// Way into the pipe: write, vmsplice, fresh, fat, tee
+    /// Way into the pipe: write, vmsplice, reuse, fresh, fat, cow, auto, tee
     #[arg(long, alias = "write_with", value_name = "WAY")]
     pub write_with: Option<WriteWith>,
     /// Way out of the pipe: read, splice, relay
@@ -29,6 +29,10 @@ pub struct PairArgs {
     /// Size of a buffer
     #[arg(long, alias = "buf_size", value_parser = size, default_value = "256K", value_name = "SIZE")]
     pub buf_size: u64,
+    /// With reuse, fresh, fat, cow and auto: fill up to so many bytes while the pipe is full, before they can be sent
+    /// [default: none; auto finds how many are best]
+    #[arg(long, value_parser = size, default_value = "0", hide_default_value = true, value_name = "SIZE")]
+    pub ahead: u64,
     /// Capacity of the pipe [default: as it comes; with vmsplice half the buffer]
     #[arg(long, alias = "pipe_size", value_parser = size, value_name = "SIZE")]
     pub pipe_size: Option<u64>,
@@ -133,6 +137,12 @@ impl PairArgs {
                 ["--wait", "--busy_loop or --poll"],
             )?,
             buf_size: self.buf_size,
+            source: 0,
+            ahead: match side {
+                Side::Writer => self.ahead,
+                Side::Reader => 0, // it takes what is in the pipe
+            },
+            pool: 0,
             pipe_size: self.pipe_size.map_or(PipeSize::Leave, PipeSize::Exactly),
             gift: self.gift,
             lock_memory: self.lock_memory,

@@ -12,7 +12,7 @@ use fullbore_lab::profile::{self, Options, explain, flame, sample};
 
 use crate::args::{Color, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome};
-use crate::measuring;
+use crate::measuring::{self, RungArgs};
 use crate::saved::Place;
 use crate::session::{Session, progress_bar};
 
@@ -24,9 +24,8 @@ use crate::session::{Session, progress_bar};
     fullbore profile --rungs vmsplice-splice --symbol iov_iter_get_pages2\n  \
     fullbore profile --json --no-save > profile.json")]
 pub struct ProfileArgs {
-    /// Only these rungs, by id, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
-    rungs: Vec<String>,
+    #[command(flatten)]
+    rungs: RungArgs,
     /// Seconds of each rung
     #[arg(long, default_value_t = 1.0, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
     seconds: f64,
@@ -57,7 +56,7 @@ pub struct ProfileArgs {
 }
 
 pub fn run(args: &ProfileArgs) -> Outcome {
-    let rungs = measuring::rungs(&args.rungs).map_err(Failure::Usage)?;
+    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
     let machine = Machine::detect();
     let cpus = measuring::cpus(args.cpus, &machine)?;
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;

@@ -34,7 +34,7 @@ pub struct SweepArgs {
     /// A question with its own sizes and ways
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["buffers", "capacities", "write_with", "read_with", "pages", "wait"])]
     preset: Option<Preset>,
-    /// Way into the pipe: write, vmsplice, fresh, fat, tee [default: write]
+    /// Way into the pipe: write, vmsplice, reuse, fresh, fat, cow, auto, tee [default: write]
     #[arg(long, value_name = "WAY")]
     write_with: Option<WriteWith>,
     /// Way out of the pipe: read, splice, relay [default: read]

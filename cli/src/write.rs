@@ -35,7 +35,8 @@ pub fn run(args: &PairArgs) -> Outcome {
     }
     let counters = match args.seconds {
         Some(seconds) => {
-            // What the pipe has taken is in the pipe, so ending in the middle of a call loses nothing.
+            // What the pipe has taken is in the pipe, so ending in the middle of a call loses nothing of it. What was filled
+            // ahead and cannot be sent then has not been written.
             end_when_stuck(seconds, || ExitCode::SUCCESS)?;
             writer.run(limit, &mut UntilDeadline(Deadline::new(seconds)))?
         }

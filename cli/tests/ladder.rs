@@ -328,9 +328,18 @@ fn command_left_out_is_the_ladder() {
     assert_eq!(ids(&bare), ids(&named));
 }
 
-/// The rungs of this build, as `--explain` names them.
+/// The rungs that are climbed by default, as `--explain` names them.
+fn default_ids() -> Vec<String> {
+    explained("--explain")
+}
+
+/// All rungs of this build.
 fn all_ids() -> Vec<String> {
-    let run = run(Home::new().ladder("--explain"));
+    explained("--explain --all")
+}
+
+fn explained(line: &str) -> Vec<String> {
+    let run = run(Home::new().ladder(line));
     run.quiet_success();
     let words = run.out.lines().map(|l| l.split_whitespace().next());
     words.map(|word| word.expect("an id").to_owned()).collect()
@@ -339,7 +348,7 @@ fn all_ids() -> Vec<String> {
 #[test]
 fn every_rung_can_be_climbed_and_the_table_shows_each_in_its_columns() {
     let ids = all_ids();
-    let run = run(Home::new().ladder("--no-save --rounds 1 --seconds 0.05"));
+    let run = run(Home::new().ladder("--all --no-save --rounds 1 --seconds 0.05"));
     run.quiet_success();
     let head = run.out.lines().find(|l| l.starts_with("rung "));
     let data = head.and_then(|head| head.find("data"));
@@ -370,7 +379,8 @@ fn explain_says_a_line_per_rung_and_measures_nothing() {
     // One trial of it would take longer than the test waits.
     let endless = "ladder --explain --rounds 100 --seconds 3600";
     for (rungs, chosen) in [
-        ("", all_ids()),
+        ("", default_ids()),
+        ("--all", all_ids()),
         (
             "--rungs busy-loop,write-read",
             ["write-read", "busy-loop"].map(str::to_owned).to_vec(),
@@ -384,12 +394,31 @@ fn explain_says_a_line_per_rung_and_measures_nothing() {
             let (first, rest) = line.split_once(' ').expect("words");
             assert_eq!(first, id, "{run}");
             assert!(rest.split_whitespace().count() > 3, "{run}");
+            let is_marked = rest.ends_with("(not by default)");
+            assert_eq!(is_marked, !default_ids().contains(id), "{line}");
         }
     }
     let all = all_ids();
     let positions = ARTICLE.map(|id| all.iter().position(|known| known == id));
     assert!(positions[0] == Some(0) && positions.is_sorted(), "{all:?}");
     assert!(home.is_empty(), "nothing is saved");
+}
+
+#[test]
+fn some_twenty_rungs_are_climbed_by_default_and_the_others_by_name() {
+    let (default, all) = (default_ids(), all_ids());
+    assert!((15..25).contains(&default.len()), "{default:?}");
+    assert!(all.len() > default.len(), "{all:?}");
+    let in_order: Vec<_> = all.iter().filter(|id| default.contains(id)).collect();
+    assert_eq!(in_order, default.iter().collect::<Vec<_>>());
+    let others: Vec<_> = all.into_iter().filter(|id| !default.contains(id)).collect();
+    let line = format!(
+        "--json --no-save --rounds 1 --seconds 0.02 --rungs {}",
+        others.join(",")
+    );
+    let run = run(Home::new().ladder(&line));
+    run.quiet_success();
+    assert_eq!(ids(&run.json()), others);
 }
 
 fn csv(json: &Path, kind: &str) -> PathBuf {
@@ -789,7 +818,7 @@ fn ctrl_c_ends_it_cleanly_whenever_it_comes() {
 }
 
 #[test]
-fn nothing_typed_is_the_whole_ladder_in_less_than_a_minute() {
+fn nothing_typed_is_the_default_ladder_in_less_than_a_minute() {
     let home = Home::new();
     let mut group = Group::start(home.of(fullbore("")));
     group.until_trial();
@@ -798,7 +827,7 @@ fn nothing_typed_is_the_whole_ladder_in_less_than_a_minute() {
     assert_eq!(run.status.code(), Some(130), "{run}");
     let rows = rows(&run);
     let shown: Vec<_> = rows.iter().map(|r| r.split(' ').next().unwrap()).collect();
-    assert_eq!(shown, all_ids());
+    assert_eq!(shown, default_ids());
 
     let json = only(home.saved());
     assert_eq!(place_said(&run), json);
@@ -834,6 +863,8 @@ fn wrong_command_lines_exit_with_2_and_measure_nothing() {
         "--rungs=",
         "--rungs write-read,,busy-loop",
         "--rungs no-such-rung --explain",
+        "--rungs write-read --all",
+        "--all=yes",
         "--rounds 0",
         "--rounds -1",
         "--rounds 1.5",
@@ -874,8 +905,8 @@ fn wrong_command_lines_exit_with_2_and_measure_nothing() {
 fn unknown_rung_is_told_with_the_known_ones() {
     let run = refused(Home::new().ladder("--rungs write-read,no-such-rung"));
     run.complains(&[2]);
-    for name in ["no-such-rung"].iter().chain(&ARTICLE) {
-        assert!(run.err.contains(name), "{name}: {run}");
+    for name in std::iter::once("no-such-rung".to_owned()).chain(all_ids()) {
+        assert!(run.err.contains(&name), "{name}: {run}");
     }
 }
 

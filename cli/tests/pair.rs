@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "pair/ahead.rs"]
+mod ahead;
 #[path = "pair/ends.rs"]
 mod ends;
 #[path = "pair/manners.rs"]
@@ -19,13 +21,16 @@ mod verify;
 const WAITS: [&str; 5] = ["block", "poll", "spin", "poll-spin", "adaptive"];
 
 /// Every way in for data of any kind; `tee` sends a pattern of its own.
-const WAYS_IN: [&str; 6] = [
+const WAYS_IN: [&str; 9] = [
     "--write-with write",
     "--write-with write --pages huge",
     "--write-with vmsplice",
     "--write-with vmsplice --pages huge",
     "--write-with fresh",
     "--write-with fat",
+    "--write-with reuse --ahead 4M",
+    "--write-with fresh --ahead 4M",
+    "--write-with fat --ahead 4M",
 ];
 
 /// Every way out.

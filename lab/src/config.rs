@@ -6,6 +6,7 @@ use std::str::FromStr;
 use fullbore::pages::PageKind;
 use fullbore::size::Size;
 use fullbore::wait::Wait;
+use fullbore::write::fresh::PIECE;
 use fullbore::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub enum WriteWith {
     Write,
     /// `vmsplice(2)` of two buffers in turn.
     Vmsplice,
+    /// New data copied into a pool of memory that is lent by `vmsplice(2)`, and written again without asking who still holds
+    /// it: sound for readers that copy, only. What `Cow` is compared with.
+    Reuse,
     /// The library's `fresh`: new data copied into huge pages that are lent and abandoned.
     Fresh,
     /// The library's `fat`: new data copied into a socket and spliced from there.
@@ -53,15 +57,31 @@ pub enum ReadWith {
 
 impl WriteWith {
     /// Every way through a pipe, with its name.
-    pub const ALL: [(Self, &str); 7] = [
+    pub const ALL: [(Self, &str); 8] = [
         (Self::Write, "write"),
         (Self::Vmsplice, "vmsplice"),
+        (Self::Reuse, "reuse"),
         (Self::Fresh, "fresh"),
         (Self::Fat, "fat"),
         (Self::Cow, "cow"),
         (Self::Auto, "auto"),
         (Self::Tee, "tee"),
     ];
+
+    /// Whether no reader, whatever it does with the data, ever sees a byte change.
+    #[must_use]
+    pub fn is_sound(self) -> bool {
+        !matches!(self, Self::Vmsplice | Self::Reuse)
+    }
+
+    /// Whether data is copied into memory, or a socket, from which it can be sent later.
+    #[must_use]
+    pub fn can_fill_ahead(self) -> bool {
+        match self {
+            Self::Reuse | Self::Fresh | Self::Fat | Self::Cow | Self::Auto => true,
+            Self::Write | Self::Vmsplice | Self::Tee | Self::SharedMemory => false,
+        }
+    }
 }
 
 impl ReadWith {
@@ -118,6 +138,10 @@ pub enum PipeSize {
     Largest,
 }
 
+/// Bytes of the pool of `reuse`, and of every rung that lends a pool: the most that the library gives `cow`, which takes as many
+/// where turns are dear and is refused where that is not enough.
+pub const POOL: u64 = 64 << 20;
+
 /// What one pair does. Each side obeys what concerns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -134,6 +158,15 @@ pub struct Config {
     pub wait: Wait,
     /// Bytes of one buffer.
     pub buf_size: u64,
+    /// Bytes of the memory that new data is copied from; as many as one buffer has where that is more. The reader's buffer
+    /// is not concerned.
+    pub source: u64,
+    /// Bytes that are filled before they are lent, with the ways that can. With 0 none are, but for `auto`, which finds by
+    /// itself how many are best.
+    pub ahead: u64,
+    /// Bytes of the memory that `cow` and `reuse` lend, round and round. With 0 `cow` finds by itself how many are best, and
+    /// `reuse` takes [`POOL`].
+    pub pool: u64,
     /// Capacity of the pipe.
     pub pipe_size: PipeSize,
     /// `SPLICE_F_GIFT` and `SPLICE_F_MOVE`.
@@ -158,6 +191,9 @@ impl Default for Config {
             pages: PageKind::default(),
             wait: Wait::default(),
             buf_size: 256 << 10,
+            source: 0,
+            ahead: 0,
+            pool: 0,
             pipe_size: PipeSize::default(),
             gift: false,
             lock_memory: false,
@@ -218,6 +254,23 @@ impl Config {
                 );
             }
         }
+        if self.ahead > 0 && !self.write_with.can_fill_ahead() {
+            return wrong(
+                format!("--ahead with {}", self.write_with),
+                "only data that is copied into memory of the writer's own can wait there until it is sent",
+                "use it with --write-with fresh, fat, cow, auto or reuse",
+            );
+        }
+        if self.ahead > i64::MAX as u64 / 4 {
+            return wrong(
+                format!("--ahead {}", Size(self.ahead)),
+                "larger than memory can be",
+                "use for example --ahead 4M",
+            );
+        }
+        if self.write_with == WriteWith::Reuse {
+            self.fits_into_pool(self.capacity().unwrap_or(0))?;
+        }
         if self.check_huge_page && self.dont_touch_pages {
             return wrong(
                 "--check-huge-page with --dont-touch-pages".into(),
@@ -240,6 +293,41 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// Bytes of the pool of `reuse`.
+    #[must_use]
+    pub fn pool_of_reuse(&self) -> u64 {
+        if self.pool == 0 { POOL } else { self.pool }
+    }
+
+    /// Whether a piece of the pool of `reuse` has left a pipe of this capacity when it is written again: what is filled ahead,
+    /// what is being filled, and what the pipe holds are different pieces.
+    ///
+    /// # Errors
+    /// The pool is too small for that.
+    pub fn fits_into_pool(&self, capacity: u64) -> Result<()> {
+        let pool = self.pool_of_reuse();
+        let needed = capacity.saturating_add(PIECE as u64);
+        if needed.saturating_add(self.ahead) <= pool {
+            return Ok(());
+        }
+        let what_to_do = match pool.checked_sub(needed) {
+            Some(most) => format!("fill at most {} ahead (--ahead)", Size(most)),
+            None => "use a smaller pipe (--pipe-size 1M)".to_owned(),
+        };
+        Err(Error::new(
+            format!(
+                "--ahead {} with reuse and a pipe of {}",
+                Size(self.ahead),
+                Size(capacity)
+            ),
+            format!(
+                "memory is written again after {}, when it may still wait or be in the pipe",
+                Size(pool)
+            ),
+            what_to_do,
+        ))
     }
 
     /// The exact capacity in bytes that the pipe must be given, if any.
@@ -300,9 +388,57 @@ mod tests {
                 read_with: ReadWith::Splice,
                 ..Config::default()
             },
+            Config {
+                ahead: 1,
+                ..Config::default()
+            },
+            Config {
+                ahead: 4 << 20,
+                ..vmsplice
+            },
+            Config {
+                ahead: u64::MAX,
+                write_with: WriteWith::Fresh,
+                ..Config::default()
+            },
+            Config {
+                pipe_size: PipeSize::Exactly(POOL),
+                write_with: WriteWith::Reuse,
+                ..Config::default()
+            },
         ];
         for config in cases {
             assert!(config.check(4096).is_err(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again_only_after_it_was_lent_and_left_the_pipe() {
+        let reuse = |ahead, capacity| Config {
+            write_with: WriteWith::Reuse,
+            pipe_size: PipeSize::Exactly(capacity),
+            ahead,
+            ..Config::default()
+        };
+        let (piece, capacity) = (PIECE as u64, 1 << 20);
+        let most = POOL - piece - capacity;
+        reuse(most, capacity).check(4096).unwrap();
+        let why = reuse(most + 1, capacity).check(4096).unwrap_err();
+        assert!(why.to_string().contains("at most 62MiB ahead"), "{why}");
+        let why = reuse(0, POOL).check(4096).unwrap_err().to_string();
+        assert!(why.contains("smaller pipe"), "{why}");
+    }
+
+    #[test]
+    fn what_can_be_filled_ahead_may_be() {
+        for (write_with, name) in WriteWith::ALL {
+            let config = Config {
+                write_with,
+                ahead: 4 << 20,
+                ..Config::default()
+            };
+            let may = ["reuse", "fresh", "fat", "cow", "auto"].contains(&name);
+            assert_eq!(config.check(4096).is_ok(), may, "{name}");
         }
     }
 
@@ -318,9 +454,9 @@ mod tests {
         }
 
         #[test]
-        fn config_survives_json(buf_size: u64, gift: bool, verify: bool, pipe: Option<u64>) {
+        fn config_survives_json(buf_size: u64, ahead: u64, gift: bool, verify: bool, pipe: Option<u64>) {
             let pipe_size = pipe.map_or(PipeSize::Leave, PipeSize::Exactly);
-            let config = Config { buf_size, gift, verify, pipe_size, pages: PageKind::Huge, wait: Wait::PollSpin, ..Config::default() };
+            let config = Config { buf_size, ahead, gift, verify, pipe_size, pages: PageKind::Huge, wait: Wait::PollSpin, ..Config::default() };
             let text = serde_json::to_string(&config).unwrap();
             prop_assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
         }

@@ -200,8 +200,13 @@ pub(crate) fn needed(shared: Option<&SharedMemory>) -> Result<&SharedMemory> {
 /// Maps one buffer as the options ask for it, and proves it if asked to. Pages that should be huge and are not are
 /// noted.
 pub(crate) fn map_buffer(config: &Config, note: &mut Option<String>) -> Result<Pages> {
+    map_bytes(config, config.buf_size, note)
+}
+
+/// The same for memory of another size than a buffer's.
+pub(crate) fn map_bytes(config: &Config, len: u64, note: &mut Option<String>) -> Result<Pages> {
     let pages = Pages::map(&Request {
-        len: usize::try_from(config.buf_size).unwrap_or(usize::MAX),
+        len: usize::try_from(len).unwrap_or(usize::MAX),
         kind: config.pages,
         lock: config.lock_memory,
         fill: (!config.dont_touch_pages).then_some(b'X'),

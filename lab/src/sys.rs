@@ -23,7 +23,7 @@ use rustix::time::ClockId;
 /// What this process has used since it started.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// CPU time, user and system.
+    /// CPU time, user and system, and that of child processes that have ended: those that `cow` makes are part of its price.
     pub cpu: Duration,
     /// Context switches because it waited.
     pub voluntary_switches: u64,
@@ -38,15 +38,14 @@ pub struct Usage {
 /// Reads what this process has used so far.
 #[must_use]
 pub fn usage() -> Usage {
-    let mut raw = MaybeUninit::<libc::rusage>::zeroed();
-    // Only a sandbox refuses it; then it has counted nothing.
-    // SAFETY: `raw` is large enough for what getrusage(2) writes.
-    let _ = unsafe { libc::getrusage(libc::RUSAGE_SELF, raw.as_mut_ptr()) };
-    // SAFETY: all integers, for which the zeros that they are at first are valid.
-    let raw = unsafe { raw.assume_init() };
+    let raw = rusage(libc::RUSAGE_SELF);
     let cpu = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+    let children = rusage(libc::RUSAGE_CHILDREN);
+    let of_children = [children.ru_utime, children.ru_stime]
+        .map(|t| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000));
     Usage {
-        cpu: Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32),
+        cpu: Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
+            + of_children.iter().sum::<Duration>(),
         voluntary_switches: raw.ru_nvcsw as u64,
         involuntary_switches: raw.ru_nivcsw as u64,
         minor_faults: raw.ru_minflt as u64,
@@ -54,6 +53,15 @@ pub fn usage() -> Usage {
             .ok()
             .and_then(|text| run_queue_wait(&text)),
     }
+}
+
+fn rusage(who: libc::c_int) -> libc::rusage {
+    let mut raw = MaybeUninit::<libc::rusage>::zeroed();
+    // Only a sandbox refuses it; then it has counted nothing.
+    // SAFETY: `raw` is large enough for what getrusage(2) writes.
+    let _ = unsafe { libc::getrusage(who, raw.as_mut_ptr()) };
+    // SAFETY: all integers, for which the zeros that they are at first are valid.
+    unsafe { raw.assume_init() }
 }
 
 /// The registers EAX to EDX after the instruction CPUID; `None` where processors have none.
@@ -143,6 +151,15 @@ pub(crate) fn recycled_buffers(first: Pages, second: Option<Pages>) -> Recycle {
         // SAFETY: as above.
         None => unsafe { Recycle::halves(first) },
     }
+}
+
+/// The pool of the pair's `reuse` writer, in pieces of `len` bytes.
+pub(crate) fn recycled_pool(memory: Pages, len: usize) -> Recycle {
+    // SAFETY: this is the lab, whose user owns both ends and chose reuse by name; the pair's readers read or drop. A piece is
+    // written again after at least the pipe's capacity was lent since, which `Config::fits_into_pool` makes sure of, and with
+    // `--verify` only after `has_left` has said so, too. Without it the same bytes are written again, so that a reader who
+    // breaks these rules sees none of them change.
+    unsafe { Recycle::pool(memory, len) }
 }
 
 /// Memory that the processes of a trial share: the phase of the trial, and a ring of blocks that needs no kernel.
@@ -267,6 +284,20 @@ mod tests {
         let mut got = [0; 5];
         two.take(3, &mut got);
         assert_eq!(&got, b"seven");
+    }
+
+    #[test]
+    fn time_of_children_that_have_ended_counts() {
+        let own = || {
+            let now = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+            Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+        };
+        let (own_before, before) = (own(), usage().cpu);
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let child = std::process::Command::new("sh").args(["-c", work]).status();
+        assert!(child.unwrap().success());
+        let (after, own_after) = (usage().cpu, own());
+        assert!(after - before > own_after - own_before);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The writing side of a pair.
 
+mod reuse;
+mod source;
+
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -18,6 +21,8 @@ use crate::config::{Config, PipeSize, WriteWith};
 use crate::sequence;
 use crate::side::{Counters, Descriptor, Path, Watch, map_buffer, needed};
 use crate::sys::{BLOCK, BLOCKS, Shared, SharedMemory};
+use reuse::Reuse;
+use source::Source;
 
 /// A writer whose memory is ready.
 #[derive(Debug)]
@@ -31,12 +36,14 @@ pub struct Writer<'a> {
 
 #[derive(Debug)]
 enum Way<'a> {
-    Write(Descriptor<'a>, Pages),
+    Write(Descriptor<'a>, Source),
     Vmsplice(Recycle, SpliceFlags),
-    /// New data, copied from a source that stays in cache into the pages that are lent.
-    InPlace(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
-    /// New data, copied from a source that stays in cache into a socket.
-    Fat(Box<PipeWriter<BorrowedFd<'a>>>, Pages),
+    /// New data, copied from a source into a pool that is lent and written again without asking.
+    Reuse(Reuse),
+    /// New data, copied from a source into the pages that are lent.
+    InPlace(Box<PipeWriter<BorrowedFd<'a>>>, Source),
+    /// New data, copied from a source into a socket.
+    Fat(Box<PipeWriter<BorrowedFd<'a>>>, Source),
     Tee(Constant),
     SharedMemory(&'a SharedMemory, Pages),
 }
@@ -66,25 +73,30 @@ impl<'a> Writer<'a> {
             WriteWith::Write => {
                 let mut descriptor = Descriptor::new(fd, End::Write, config.wait);
                 note = descriptor.note.take().or(note);
-                Way::Write(descriptor, map_buffer(config, &mut note)?)
+                Way::Write(descriptor, Source::prepare(config, &mut note)?)
             }
             WriteWith::Vmsplice => {
                 Way::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
             }
+            WriteWith::Reuse => {
+                let flags = vmsplice_flags(config);
+                Way::Reuse(Reuse::prepare(config, fd, flags, &mut note)?)
+            }
             WriteWith::Fresh => Way::InPlace(
                 library(config, fd, Some(LibraryWay::Fresh))?,
-                map_buffer(config, &mut note)?,
+                Source::prepare(config, &mut note)?,
             ),
             WriteWith::Cow => Way::InPlace(
                 library(config, fd, Some(LibraryWay::Cow))?,
-                map_buffer(config, &mut note)?,
+                Source::prepare(config, &mut note)?,
             ),
-            WriteWith::Auto => {
-                Way::InPlace(library(config, fd, None)?, map_buffer(config, &mut note)?)
-            }
+            WriteWith::Auto => Way::InPlace(
+                library(config, fd, None)?,
+                Source::prepare(config, &mut note)?,
+            ),
             WriteWith::Fat => Way::Fat(
                 library(config, fd, Some(LibraryWay::Fat))?,
-                map_buffer(config, &mut note)?,
+                Source::prepare(config, &mut note)?,
             ),
             WriteWith::Tee => {
                 let mut constant = Constant::new(&tee_pattern(config.verify)).wait(config.wait);
@@ -115,11 +127,15 @@ impl<'a> Writer<'a> {
                 format!("vmsplice, halves of one buffer, {pages} pages")
             }
             Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
+            Way::Reuse(reuse) => {
+                let pool = Size(reuse.pool().total_len() as u64);
+                format!("vmsplice, a pool of {pool}, {pages} pages{}", self.ahead())
+            }
             Way::InPlace(..) | Way::Fat(..) if self.moves_little() => {
                 let large = Size(LARGE as u64);
                 format!("write, as the buffer of {asked} is below {large}")
             }
-            Way::InPlace(..) | Way::Fat(..) => asked.to_string(),
+            Way::InPlace(..) | Way::Fat(..) => format!("{asked}{}", self.ahead()),
             Way::Tee(constant) => constant.path(),
             Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
@@ -131,6 +147,14 @@ impl<'a> Writer<'a> {
             path.note = Some(why);
         }
         path
+    }
+
+    /// How far ahead data is filled, as a part of a sentence.
+    fn ahead(&self) -> String {
+        match self.config.ahead {
+            0 => String::new(),
+            bytes => format!(", up to {} ahead", Size(bytes)),
+        }
     }
 
     /// Whether each piece is so small that the library gives it to write(2) anyway.
@@ -190,7 +214,7 @@ impl<'a> Writer<'a> {
                 .buffer_len()
                 .min(usize::try_from(left).unwrap_or(usize::MAX));
             if len == 0 {
-                return Ok(());
+                return self.send_the_rest(counters);
             }
             self.way.next_buffer(self.fd, len, sent_since, |buffer| {
                 if self.config.verify {
@@ -201,39 +225,62 @@ impl<'a> Writer<'a> {
             let mut sent = 0;
             while sent < len {
                 if !watch.go_on(counters) {
-                    return Ok(());
+                    return self.send_the_rest(counters);
                 }
                 self.waiter.before_call(self.fd)?;
-                let result = self.way.send(self.fd, sent..len);
-                match self.way.library() {
-                    Some(writer) => {
-                        let calls = writer.calls();
-                        counters.calls = calls.made;
-                        counters.would_block = calls.would_block;
-                        counters.by_way = LibraryWay::ALL.map(|way| writer.bytes_by(way));
-                    }
-                    None => counters.calls += 1,
-                }
-                match result {
-                    Ok(n) => {
-                        sent += n;
-                        counters.bytes += n as u64;
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        if self.way.library().is_none() {
-                            counters.would_block += 1;
-                        }
-                        if !matches!(self.way, Way::SharedMemory(..)) {
-                            self.waiter.after_would_block(self.fd)?;
-                        }
-                    }
-                    Err(e) => return Err(e),
-                }
+                let n = self.counted(counters, |way, fd| way.send(fd, sent..len))?;
+                sent += n.unwrap_or(0);
+                counters.bytes += n.unwrap_or(0) as u64;
             }
             sent_since = len as u64;
             if let Way::Vmsplice(buffers, _) = &mut self.way {
                 buffers.advance();
             }
+        }
+    }
+
+    /// Sends what was taken and is not in the pipe yet. `counters.bytes` has it already.
+    fn send_the_rest(&mut self, counters: &mut Counters) -> io::Result<()> {
+        while let Way::Reuse(reuse) = &self.way
+            && reuse.waiting() > 0
+        {
+            self.waiter.before_call(self.fd)?;
+            self.counted(counters, Way::flush)?;
+        }
+        let fills_ahead = self.config.ahead > 0 || self.config.write_with == WriteWith::Auto;
+        let is_flushed = !fills_ahead || self.way.library().is_none();
+        while !is_flushed && self.counted(counters, Way::flush)?.is_none() {}
+        Ok(())
+    }
+
+    /// Counts a call that moves bytes, and waits where it would block; then there is no result.
+    fn counted<T>(
+        &mut self,
+        counters: &mut Counters,
+        call: impl FnOnce(&mut Way<'a>, BorrowedFd<'a>) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let result = call(&mut self.way, self.fd);
+        match self.way.library() {
+            Some(writer) => {
+                let calls = writer.calls();
+                counters.calls = calls.made;
+                counters.would_block = calls.would_block;
+                counters.by_way = LibraryWay::ALL.map(|way| writer.bytes_by(way));
+            }
+            None => counters.calls += 1,
+        }
+        match result {
+            Ok(result) => Ok(Some(result)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                if self.way.library().is_none() {
+                    counters.would_block += 1;
+                }
+                if !matches!(self.way, Way::SharedMemory(..)) {
+                    self.waiter.after_would_block(self.fd)?;
+                }
+                Ok(None)
+            }
+            Err(e) => Err(e),
         }
     }
 }
@@ -242,9 +289,9 @@ impl Way<'_> {
     /// Bytes that are prepared at a time.
     fn buffer_len(&self) -> usize {
         match self {
-            Self::Write(_, buffer) | Self::Fat(_, buffer) => buffer.len(),
+            Self::Write(_, source) | Self::Fat(_, source) => source.buffer_len(),
             Self::Vmsplice(buffers, _) => buffers.current_len(),
-            Self::InPlace(..) => PIECE,
+            Self::InPlace(..) | Self::Reuse(_) => PIECE,
             Self::Tee(_) => usize::MAX,
             Self::SharedMemory(..) => BLOCK,
         }
@@ -261,8 +308,8 @@ impl Way<'_> {
         mut fill: impl FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
         match self {
-            Self::Write(_, buffer) | Self::Fat(_, buffer) => {
-                fill(&mut buffer[..len]);
+            Self::Write(_, source) | Self::Fat(_, source) => {
+                fill(source.next(len));
             }
             Self::Vmsplice(buffers, _) => {
                 if fill(&mut []) {
@@ -270,12 +317,16 @@ impl Way<'_> {
                     fill(&mut buffers.current_mut()[..len]);
                 }
             }
+            Self::Reuse(reuse) => {
+                if fill(&mut []) {
+                    wait_until_left(reuse.pool(), fd, reuse.lent_since())?;
+                }
+                reuse.fill(len, fill);
+            }
             Self::InPlace(writer, source) => {
                 let block = writer.block(len);
                 if !fill(block) {
-                    for piece in block.chunks_mut(source.len()) {
-                        piece.copy_from_slice(&source[..piece.len()]);
-                    }
+                    source.copy_into(block);
                 }
             }
             Self::SharedMemory(..) | Self::Tee(_) => {}
@@ -286,8 +337,9 @@ impl Way<'_> {
     #[inline]
     fn send(&mut self, fd: BorrowedFd<'_>, part: Range<usize>) -> io::Result<usize> {
         match self {
-            Self::Write(descriptor, buffer) => descriptor.write(&buffer[part]),
+            Self::Write(descriptor, source) => descriptor.write(&source.chosen()[part]),
             Self::Vmsplice(buffers, flags) => buffers.send(fd, part, *flags),
+            Self::Reuse(reuse) => reuse.send(fd),
             Self::InPlace(writer, _) => {
                 let before = writer.uncommitted();
                 let result = writer.commit(part.len());
@@ -296,12 +348,21 @@ impl Way<'_> {
                     sent => Ok(sent), // an error after that is left for the next call to find
                 }
             }
-            Self::Fat(writer, source) => writer.write(&source[part]),
+            Self::Fat(writer, source) => writer.write(&source.chosen()[part]),
             Self::Tee(constant) => {
                 let sent = constant.write_some(fd, part.len() as u64)?;
                 Ok(usize::try_from(sent).unwrap_or(usize::MAX))
             }
             Self::SharedMemory(shared, source) => put(shared, source),
+        }
+    }
+
+    /// Sends what was taken and is not in the pipe yet: all of it, or of `reuse` some.
+    fn flush(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        match self {
+            Self::InPlace(writer, _) | Self::Fat(writer, _) => writer.flush(),
+            Self::Reuse(reuse) => reuse.flush(fd).map(drop),
+            _ => Ok(()),
         }
     }
 
@@ -350,6 +411,15 @@ fn library<'a>(
         .keep_capacity();
     if let Some(way) = way {
         writer = writer.with_way(way);
+    }
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    writer = match (way, config.ahead) {
+        (None, 0) => writer.fill_ahead(),
+        (Some(_), 0) => writer,
+        (_, ahead) => writer.with_ahead(bytes(ahead)),
+    };
+    if config.pool > 0 {
+        writer = writer.with_pool(bytes(config.pool));
     }
     let mut writer = Box::new(writer);
     let path = writer.path();

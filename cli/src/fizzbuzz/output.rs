@@ -23,7 +23,7 @@ use super::vector::Vectors;
 pub enum Sink<'a> {
     /// By the library's sound ways.
     Sound(Box<PipeWriter<BorrowedFd<'a>>>),
-    Recycled(Ring),
+    Recycled(Box<Ring>),
 }
 
 /// The most thousands that a block of a sound writer takes, with what is overwritten behind them.

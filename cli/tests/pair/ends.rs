@@ -17,7 +17,7 @@ use crate::support::{
 use crate::{WAITS, WAYS_IN, WAYS_OUT};
 
 /// Bytes that lie in a pipe.
-fn waiting(pipe: impl AsFd) -> u64 {
+pub fn waiting(pipe: impl AsFd) -> u64 {
     ioctl_fionread(pipe).expect("a pipe")
 }
 

@@ -15,9 +15,11 @@ pub fn name(role: Role) -> &'static str {
 }
 
 /// Rungs that begin a new series: the one before does not lead to them.
-const SERIES: [&str; 5] = [
+const SERIES: [&str; 7] = [
     "one-core",
     "vmsplice-read-huge-busy",
+    "copy-tuned",
+    "copy-tuned-4m",
     "fat-constant-read",
     "shared-memory",
     "copy-one-core",
@@ -160,6 +162,9 @@ mod tests {
             assert!(rung::ladder().iter().any(|r| r.id == id), "{id}");
         }
         assert_eq!(next("fat-constant"), None);
+        assert_eq!(next("auto-read"), None);
+        let (id, how) = next("cow-read").unwrap();
+        assert!(id == "cow-read-ahead" && how.contains("cache"), "{how}");
         assert_eq!(next("auto-read-one-core"), None);
     }
 }

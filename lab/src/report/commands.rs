@@ -120,11 +120,17 @@ fn is_rung(id: &str) -> bool {
     rung::ladder().iter().any(|r| r.id == id)
 }
 
-/// Nothing where a run has the whole ladder, as it has without the option.
+/// Nothing where a run has the rungs that it has without an option.
 fn rungs(ids: &[&str]) -> String {
     let all = rung::ladder();
-    if all.len() == ids.len() && all.iter().zip(ids).all(|(a, b)| a.id == *b) {
+    let has = |rungs: &mut dyn Iterator<Item = &rung::Rung>| {
+        rungs.map(|r| &*r.id).eq(ids.iter().copied())
+    };
+    if has(&mut all.iter().filter(|r| r.by_default)) {
         return String::new();
+    }
+    if has(&mut all.iter()) {
+        return " --all".into();
     }
     format!(" --rungs {}", quoted(&ids.join(",")))
 }
@@ -176,6 +182,19 @@ mod tests {
             rest,
             "15 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label '2-CPU KVM guest'"
         );
+    }
+
+    #[test]
+    fn rungs_are_named_only_where_they_have_to_be() {
+        let all = rung::ladder();
+        let ids = |all: &[rung::Rung], by_default: bool| {
+            let rungs = all.iter().filter(|r| r.by_default || !by_default);
+            let ids: Vec<_> = rungs.map(|r| r.id.as_ref()).collect();
+            super::rungs(&ids)
+        };
+        assert_eq!(ids(&all, true), "");
+        assert_eq!(ids(&all, false), " --all");
+        assert_eq!(ids(&all[..2], false), " --rungs write-read,write-read-huge");
     }
 
     #[test]
