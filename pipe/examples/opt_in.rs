@@ -40,12 +40,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             let us = start.elapsed().as_micros();
             rates[usize::from(opted_in)] = rate;
-            println!("opted in: {opted_in}, {rate:.2} GiB/s, {path}; MiB by each way {by:?}; pages written once: {us} µs");
+            println!(
+                "opted in: {opted_in}, {rate:.2} GiB/s, {path}; MiB by each way {by:?}; pages written once: {us} µs"
+            );
         }
         ratios.push(rates[1] / rates[0]);
     }
     ratios.sort_by(f64::total_cmp);
-    println!("with over without, median {:.2}, {:.2} to {:.2}", ratios[rounds / 2], ratios[0], ratios[rounds - 1]);
+    println!(
+        "with over without, median {:.2}, {:.2} to {:.2}",
+        ratios[rounds / 2],
+        ratios[0],
+        ratios[rounds - 1]
+    );
     Ok(())
 }
 

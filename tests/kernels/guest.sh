@@ -136,17 +136,20 @@ fresh_pairs() {
     for out_by in read splice relay; do
         if fresh_is_due; then
             pair fresh $out_by '--pipe-size 1M'
+            pair fresh $out_by '--pipe-size 1M --ahead 3M'
         else
             wrong "fresh to $out_by is refused" 1 "$NO_FRESH" \
                 "$F write --with fresh --bytes $SIZE | $F read --with $out_by >/dev/null"
         fi
         if cow_is_due; then
             pair cow $out_by '--pipe-size 1M'
+            pair cow $out_by '--pipe-size 1M --ahead 3M'
         else
             wrong "cow to $out_by is refused" 1 "$NO_COW" \
                 "$F write --with cow --bytes $SIZE | $F read --with $out_by >/dev/null"
         fi
         pair auto $out_by '--pipe-size 1M'
+        pair fat $out_by '--ahead 3M'
     done
 }
 
@@ -320,6 +323,7 @@ soundness() {
     SEEDS=2 tests soundness \
         schedules::reader_that_copies_gets_what_was_written \
         cow::stranger_that_holds_more_than_a_pool_keeps_every_byte \
+        ahead:: \
         processes::what_a_killed_writer_has_written_stays_as_it_was \
         processes::forks_and_execs_with_data_in_flight_change_nothing \
         processes::both_sides_of_a_fork_go_on_in_pipes_of_their_own \
