@@ -323,7 +323,8 @@ soundness() {
     SEEDS=2 tests soundness \
         schedules::reader_that_copies_gets_what_was_written \
         cow::stranger_that_holds_more_than_a_pool_keeps_every_byte \
-        ahead:: \
+        ahead::as_many_bytes_wait_as_may_and_flush_sends_them \
+        ahead::what_waits_at_a_fork_is_sent_once_by_the_parent \
         processes::what_a_killed_writer_has_written_stays_as_it_was \
         processes::forks_and_execs_with_data_in_flight_change_nothing \
         processes::both_sides_of_a_fork_go_on_in_pipes_of_their_own \
