@@ -1,10 +1,12 @@
 //! Memory that Fullbore owns, page by page, so that it can be lent to a pipe.
 #![allow(unsafe_code)]
 
+mod borrowed;
 mod faults;
 pub(crate) mod forked;
 pub(crate) mod huge;
 mod lend;
+mod lookup;
 mod pool;
 mod proof;
 pub mod scan;
@@ -18,6 +20,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+pub(crate) use borrowed::{Part, queue, whole_pages};
 pub(crate) use lend::Lend;
 pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 

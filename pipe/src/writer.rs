@@ -1,10 +1,12 @@
 //! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
 
+mod borrowed;
 mod choice;
 mod later;
 #[cfg(test)]
 mod tests;
 mod ways;
+mod worth;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,6 +20,7 @@ use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, Waiter, events};
 use crate::write::Lender;
 use crate::write::fresh::PIECE;
+use borrowed::Lending;
 use ways::Ways;
 
 /// A way into a pipe for new data. Each is sound for every reader.
@@ -64,6 +67,8 @@ pub struct Path {
     pub fallbacks: Vec<(Way, String)>,
     /// Capacity of the pipe in bytes; `None` where the output is not a pipe.
     pub capacity: Option<usize>,
+    /// Why the last call of [`PipeWriter::lend`] copied, where it did.
+    pub not_lent: Option<String>,
 }
 
 impl fmt::Display for Path {
@@ -74,6 +79,9 @@ impl fmt::Display for Path {
         }
         for (way, reason) in &self.fallbacks {
             write!(f, "; not {way}: {reason}")?;
+        }
+        if let Some(reason) = &self.not_lent {
+            write!(f, "; not lent: {reason}")?;
         }
         Ok(())
     }
@@ -154,6 +162,7 @@ pub struct PipeWriter<Fd> {
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
+    lending: Lending,
 }
 
 /// Whether bytes may wait in the writer while the pipe is full.
@@ -204,6 +213,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             moved: [0; Way::ALL.len()],
             ways: None,
             block: Block::NONE,
+            lending: Lending::default(),
         }
     }
 
@@ -284,11 +294,13 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// How large writes move, and why not better. Decides it if there was no large write yet.
     pub fn path(&mut self) -> Path {
+        let not_lent = self.lending.why_not();
         let ways = self.decided();
         Path {
             way: ways.current(),
             fallbacks: ways.fallbacks.clone(),
             capacity: ways.capacity,
+            not_lent,
         }
     }
 
@@ -397,7 +409,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     fn commit_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
         let sent = if len >= LARGE {
-            self.lend(way, len)
+            self.send_lent(way, len)
         } else {
             self.move_all(len, |this, moved, _| {
                 let lender = lender(&mut this.ways, way)?;
@@ -505,7 +517,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     /// Lends the first `len` bytes of what was prepared.
-    fn lend(&mut self, way: Way, len: usize) -> io::Result<usize> {
+    fn send_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
         self.move_all(len, |this, moved, flags| {
             lender(&mut this.ways, way)?.send(this.fd.as_fd(), len - moved, flags)
         })
@@ -518,7 +530,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let prepared = lender.prepare(bytes.len(), keep);
         prepared.map_err(io::Error::other)?;
         lender.open(bytes.len()).copy_from_slice(bytes);
-        self.lend(way, bytes.len())
+        self.send_lent(way, bytes.len())
     }
 
     fn write_fat(&mut self, bytes: &[u8]) -> io::Result<usize> {
