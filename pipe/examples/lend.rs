@@ -1,7 +1,7 @@
-//! What lending saves: a buffer in huge pages is filled, sent, and filled again, by each way in turn.
+//! What lending saves: a buffer is filled, sent, and filled again, by each way in turn.
 //!
 //! ```text
-//! cargo run --release --example lend -- [MiB] [read|splice] [way ...]
+//! cargo run --release --example lend -- [MiB] [read|splice] [huge|small] [way ...]
 //! ```
 //!
 //! The ways are `lend` ([`PipeWriter::lend`]), `write` (`write(2)`), `auto` (`PipeWriter` without lending) and `vmsplice`,
@@ -27,6 +27,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let mib: usize = args.next().map_or(Ok(6), |mib| mib.parse())?;
     let splices = args.next().is_some_and(|reader| reader == "splice");
+    let kind = args
+        .next()
+        .map_or(Ok(PageKind::Huge), |kind| kind.parse())?;
     let mut ways: Vec<String> = args.collect();
     if ways.is_empty() {
         ways = ["write", "auto", "lend", "vmsplice"]
@@ -35,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut buffer = Pages::map(&Request {
         len: mib << 20,
-        kind: PageKind::Huge,
+        kind,
         lock: false,
         fill: Some(0),
     })?;

@@ -239,6 +239,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///   written for the first time. The pool grows until this is a twentieth of the time, and where it comes to more
     ///   than a quarter with 64 MiB the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
+    ///
+    /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {
         self.copy_on_write = true;

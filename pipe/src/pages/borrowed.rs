@@ -89,7 +89,8 @@ pub(crate) enum Part {
 }
 
 /// Lends the first bytes of `part`, which must be whole huge pages, as far as they are huge; fewer than `least` are not worth
-/// it. With `again` they were lent before, and what has become small pages since is made huge again.
+/// it. Where some of them are huge, or were when they were lent before (`again`), what has become small pages since is made huge
+/// again.
 ///
 /// # Errors
 /// Nothing can be lent, whatever the memory, or not now. Nobody has seen anything then.
@@ -98,7 +99,7 @@ pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
     let start = part.as_ptr() as usize;
     let all = start..start + part.len();
     let mut huge = lookup.huge(all.clone())?;
-    if again && huge != [all.clone()] && collapse(part) {
+    if (again || !huge.is_empty()) && huge != [all.clone()] && collapse(part) {
         huge = lookup.huge(all)?;
     }
     let range = match huge.first() {

@@ -24,7 +24,8 @@ use crate::sys::fault::{Call, allow};
 
 /// A child that has not left after so long never will: it is left behind, and no more turns are made by this writer.
 const CHILD_AT_MOST: Duration = Duration::from_secs(2);
-/// So long a child stays that nobody tells to leave: where this process is killed meanwhile, its memory is held no longer.
+/// So long a child stays that nobody tells to leave: where this process is killed meanwhile, its memory and its
+/// descriptors are held no longer.
 const STAYS_AT_MOST: Duration = Duration::from_millis(100);
 
 /// Turns of this process, in memory that a forked child gets empty: a lock that another thread holds at a fork is free there.

@@ -282,7 +282,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let (mut sent, mut copied_to) = (0, whole.start);
         while sent < bytes.len() {
             let moved = if sent < copied_to {
-                self.copy(&bytes[sent..copied_to])
+                self.write(&bytes[sent..copied_to])
             } else if sent >= whole.end {
                 copied_to = bytes.len();
                 continue;
@@ -362,26 +362,19 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     fn copy_all(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let start = (bytes.len() >= PIECE).then(Instant::now);
         let mut sent = 0;
-        loop {
-            match self.copy(&bytes[sent..]) {
+        while sent < bytes.len() {
+            match self.write(&bytes[sent..]) {
+                Ok(0) => break,
                 Ok(n) => sent += n,
                 Err(e) if sent == 0 => return Err(e),
-                Err(_) => return Ok(sent), // the next call finds it
-            }
-            if sent == bytes.len() {
-                return Ok(sent);
+                Err(_) => break, // the next call finds it
             }
         }
-    }
-
-    fn copy(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() < PIECE {
-            return self.write(bytes);
+        if let Some(start) = start {
+            self.lending.worth.copied(sent, start.elapsed());
         }
-        let start = Instant::now();
-        let sent = self.write(bytes)?;
-        self.lending.worth.copied(sent, start.elapsed());
         Ok(sent)
     }
 }

@@ -10,7 +10,8 @@ const COPY: f64 = 1.0 / (4u64 << 30) as f64;
 const NEW: f64 = 0.25;
 /// The other way must be faster by so much to be taken, so that chance alone does not decide.
 const MARGIN: f64 = 1.1;
-/// A call counts as no longer than so many times the mean: the caller may have waited for something.
+/// A turn, or a call, counts as no longer than so many times the mean: another process may have had the CPU, or the caller
+/// may have waited for something.
 const AT_MOST: f64 = 1.5;
 /// Calls of a trial of the other way. The first one shows nothing: the memory is as the way before has left it.
 const TRIAL: u32 = 2;
@@ -77,7 +78,8 @@ impl Worth {
 
     /// A turn has taken so long.
     pub(super) fn turned(&mut self, took: Duration, now: Instant) {
-        let mean = |before: Duration| before.mul_f64(1.0 - NEW) + took.mul_f64(NEW);
+        let mean =
+            |mean: Duration| mean.mul_f64(1.0 - NEW) + took.min(mean.mul_f64(AT_MOST)).mul_f64(NEW);
         self.turn = Some(self.turn.map_or(took, mean));
         self.measured = now;
     }

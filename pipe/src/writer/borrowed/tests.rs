@@ -216,6 +216,24 @@ fn faults_at_random_points_never_alter_repeat_or_lose_a_byte() {
     });
 }
 
+#[test]
+fn same_bytes_may_be_lent_again_while_they_are_held() {
+    if !can_lend("same bytes may be lent again") {
+        return;
+    }
+    let (mut writer, reader) = lender();
+    let (sequence, mut buffer) = (Sequence::new(3), pages(4 * MIB));
+    fill(&mut buffer, sequence, 0);
+    for _ in 0..5 {
+        assert_eq!(writer.lend(&buffer).unwrap(), 4 * MIB);
+    }
+    buffer.fill(0xEE);
+    drop(writer);
+    let got = reader.join().unwrap();
+    assert_eq!(got.len(), 20 * MIB);
+    got.chunks(4 * MIB).for_each(|time| sequence.check(0, time));
+}
+
 /// A page that was held when it was written to becomes small ones, and is lent again all the same.
 #[test]
 fn memory_that_became_small_pages_is_lent_again() {
