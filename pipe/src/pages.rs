@@ -20,7 +20,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-pub(crate) use borrowed::{Part, queue, whole_pages};
+pub(crate) use borrowed::{Part, queue, try_the_look, whole_pages};
 pub(crate) use lend::Lend;
 pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 

@@ -5,11 +5,9 @@
 //! instruction. So when it returns, a write by this process must leave alone what the private pipes hold. It goes so:
 //!
 //! 1. The pages are lent to private pipes (`vmsplice(2)`), which from now on have a reference to each.
-//! 2. Each page must be mapped by nobody but this process (bit 56 of `/proc/self/pagemap`). This proves nothing yet; but what
-//!    follows is then due to the child, and not to something that this kernel means by that bit.
-//! 3. A child is made that shares the memory (`clone(2)` without `CLONE_VM`, a [turn](super::turns)), and stays.
-//! 4. While it is there each page must be anonymous (bit 61), and mapped by it as well (bit 56 is gone), in memory that is private and not hugetlb (`PROCMAP_QUERY`), and still by a huge entry of the page table.
-//! 5. The child leaves, and what the private pipes hold may go wherever it is to go.
+//! 2. A child is made that shares the memory (`clone(2)` without `CLONE_VM`, a [turn](super::turns)), and stays.
+//! 3. While it is there each page must be anonymous, and mapped by another process as well (bits 61 and 56 of `/proc/self/pagemap`), in memory that is private and not hugetlb (`PROCMAP_QUERY`), and still by a huge entry of the page table.
+//! 4. The child is told to leave, and what the private pipes hold may go wherever it is to go.
 //!
 //! A page of anonymous memory that two processes have mapped belongs to neither alone: `PageAnonExclusive` is not set, and
 //! neither may write to it but by a fault (`do_wp_page`, `do_huge_pmd_wp_page`). That fault gives the page itself to whoever
@@ -18,10 +16,13 @@
 //! (`do_swap_page`), pinning it (`FAULT_FLAG_UNSHARE`), moving it (`migrate_pages`) and merging it (`collapse_huge_page`) all
 //! look at the references.
 //!
-//! The look in step 4 is a proof, not a precaution. `MADV_DONTFORK` and `MADV_WIPEONFORK` keep memory from the child; pages
+//! The look in step 3 is a proof, not a precaution. `MADV_DONTFORK` and `MADV_WIPEONFORK` keep memory from the child; pages
 //! that are pinned (registered with `io_uring` or a device, which then writes to them without any fault) are copied for it;
 //! and both may change between two calls. None of these pages is mapped twice then, so it shows. Nor does a child that was
-//! killed too early do any harm: nothing is mapped twice any more.
+//! killed too early do any harm: nothing is mapped twice any more. Nor does another process that shares the memory: it does not
+//! matter which one that is. What the bits mean on this kernel is tried once in each process ([`try_the_look`]).
+//!
+//! When the bytes have gone on, the child is waited for: until it has gone, a page that is written to would be copied.
 //!
 //! Whatever fails up to here, the private pipes are dropped and nobody has seen anything: the bytes are copied then.
 
@@ -30,11 +31,11 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::huge::COLLAPSE;
+use super::huge::{AfterFork, COLLAPSE, HugePage};
 use super::lookup::Lookup;
-use super::turns::Turns;
+use super::turns::{Leaving, Turns};
 use crate::capacity::MOST_UNASKED;
 use crate::error::{Error, Result};
 use crate::private::Private;
@@ -54,8 +55,9 @@ pub(crate) fn whole_pages(bytes: &[u8], page: usize) -> Range<usize> {
 pub(crate) struct Queue {
     /// The first one first.
     pipes: Vec<Private>,
-    /// How long the turn took.
-    pub(crate) turn: Duration,
+    child: Option<Leaving>,
+    /// How long it took to make the child, and to look.
+    took: Duration,
 }
 
 impl Queue {
@@ -76,6 +78,18 @@ impl Queue {
             self.pipes.remove(0);
         }
         Ok(0)
+    }
+
+    /// Waits until memory that was lent is not copied any more when it is written to, unless somebody holds it. Returns how long
+    /// the turn took in all.
+    ///
+    /// # Errors
+    /// The child does not leave, or is lost.
+    pub(crate) fn finish(self) -> Result<Duration> {
+        let start = Instant::now();
+        drop(self.pipes);
+        self.child.map_or(Ok(()), Leaving::wait)?;
+        Ok(self.took + start.elapsed())
     }
 }
 
@@ -117,7 +131,8 @@ pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
     }
     let mut queue = Queue {
         pipes: Vec::new(),
-        turn: Duration::ZERO,
+        child: None,
+        took: Duration::ZERO,
     };
     let mut queued = 0;
     while queued < len {
@@ -134,21 +149,47 @@ pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
     if leaves_out(LeaveOut::Turn) {
         return Ok(Part::Lent(queue, len));
     }
+    let start = Instant::now();
     let alone = Turns::of_this_process()?.alone()?;
-    if looks && !lookup.is_mapped_once(range.clone())? {
-        return Ok(Part::Refused(len, "another process has it, too"));
-    }
-    let (proven, turn) = alone.turn_and_meanwhile(|| is_proven(&lookup, range))?;
+    let (proven, child) = alone.turn_and_meanwhile(|| is_proven(&lookup, range))?;
     if !proven? && looks {
         return Ok(Part::Refused(len, NOT_SHARED));
     }
-    queue.turn = turn;
+    queue.child = Some(child);
+    queue.took = start.elapsed();
     Ok(Part::Lent(queue, len))
 }
 
 const SMALL: &str = "it is not in huge pages";
 const NOT_SHARED: &str =
     "a forked child does not share it (MADV_DONTFORK), or something has pinned it";
+
+/// Tries whether the tables tell what they are asked: of a page that is ours alone, and then of one that a child has, too.
+///
+/// # Errors
+/// They do not, or no huge page or no child is to be had.
+pub(crate) fn try_the_look() -> Result<()> {
+    let lookup = Lookup::new()?;
+    let page = HugePage::new(AfterFork::Copied)?;
+    let range = page.addresses();
+    let turns = Turns::of_this_process()?;
+    // Other threads may have children just now, which have the page as well.
+    for _ in 0..20 {
+        let alone = turns.alone()?;
+        let once = lookup.is_mapped_once(range.clone())?;
+        let (proven, child) = alone.turn_and_meanwhile(|| is_proven(&lookup, range.clone()))?;
+        child.wait()?;
+        if once && proven? && lookup.is_private(range.clone())? {
+            return Ok(());
+        }
+    }
+    let what = "nothing tells whether a forked child shares memory";
+    Err(Error::new(
+        what,
+        "/proc/self/pagemap does not show it here",
+        "",
+    ))
+}
 
 /// Makes a huge page again of what became small pages when it was written to while somebody held it (`MADV_COLLAPSE`, Linux
 /// 6.1). Takes as long as a copy, of those only; it fails while somebody still holds one of them.

@@ -85,6 +85,12 @@ impl HugePage {
         self.len
     }
 
+    /// Where it is.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        let start = self.start.as_ptr() as usize;
+        start..start + self.len
+    }
+
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is ours, initialised by the kernel or by us, and `&mut self` is the only access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }

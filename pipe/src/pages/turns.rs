@@ -106,15 +106,12 @@ pub(super) struct Alone<'a>(&'a Turns);
 
 impl Alone<'_> {
     /// Makes a turn, and looks at something while the child has all that it got of this process' memory. Returns what was
-    /// seen, and how long it took.
+    /// seen, and the child, which has been told to leave.
     ///
     /// # Errors
-    /// No child is to be had, or it does not leave. A child that is gone before its time is no error: it can only be seen that
-    /// it is not there.
-    pub(super) fn turn_and_meanwhile<T>(self, look: impl FnOnce() -> T) -> Result<(T, Duration)> {
-        let start = Instant::now();
-        let seen = self.make(|| child_that_stays_for(look))?;
-        Ok((seen, start.elapsed()))
+    /// No child is to be had. One that is gone before its time is no error: it can only be seen that it is not there.
+    pub(super) fn turn_and_meanwhile<T>(self, look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
+        self.make(|| child_that_stays_for(look))
     }
 
     fn make<T>(&self, child: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -142,45 +139,69 @@ fn refused(e: Errno) -> Error {
 /// Makes a child and waits until it has gone.
 fn child_that_leaves_at_once() -> Result<()> {
     allow(Call::Clone, 0).map_err(refused)?;
-    let (child, leaves) = clone_and_leave(None).map_err(refused)?;
-    until_it_has_gone(child, &leaves)
+    clone_and_leave(None).map_err(refused)?.wait()
 }
 
-/// Makes a child, looks at something, and then waits until the child has gone.
-fn child_that_stays_for<T>(look: impl FnOnce() -> T) -> Result<T> {
+/// Makes a child, looks at something, and then tells the child to leave.
+fn child_that_stays_for<T>(look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let what_to_do = "close some descriptors";
     let told = eventfd(0, flags).map_err(|e| Error::system(NO_CHILD, e, what_to_do))?;
     allow(Call::Clone, 0).map_err(refused)?;
-    let (child, leaves) = clone_and_leave(Some(&told)).map_err(refused)?;
+    let child = clone_and_leave(Some(&told)).map_err(refused)?;
     let seen = look();
     let _ = sys::write(&told, &1u64.to_ne_bytes()); // else it leaves later
-    until_it_has_gone(child, &leaves)?;
-    Ok(seen)
+    Ok((seen, child))
 }
 
-fn until_it_has_gone(child: libc::pid_t, leaves: &OwnedFd) -> Result<()> {
-    let lost = "the child that makes memory copy-on-write is lost";
-    // Asleep, since the child may need this very CPU.
-    if !sys::poll(leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
-        return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+/// A child that is about to leave. Until it has gone, memory that is written to is copied. Waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    child: libc::pid_t,
+    leaves: OwnedFd,
+    waited: bool,
+}
+
+impl Leaving {
+    /// Waits until it has gone.
+    ///
+    /// # Errors
+    /// It does not leave, or somebody else has waited for it.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        self.until_it_has_gone()
     }
-    loop {
-        match wait_for(child) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+
+    fn until_it_has_gone(&mut self) -> Result<()> {
+        self.waited = true;
+        let lost = "the child that makes memory copy-on-write is lost";
+        // Asleep, since the child may need this very CPU.
+        if !sys::poll(&self.leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
+            return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+        }
+        loop {
+            match wait_for(self.child) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+            }
         }
     }
 }
 
-/// Returns the number of a child that does nothing but leave, and a descriptor that becomes readable when it has left
-/// (`CLONE_PIDFD`, Linux 5.2). With `told` it stays until that is readable, [`STAYS_AT_MOST`] long.
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if !self.waited {
+            let _ = self.until_it_has_gone(); // nobody wants to know
+        }
+    }
+}
+
+/// Makes a child that does nothing but leave, which can be waited for (`CLONE_PIDFD`, Linux 5.2). With `told` it stays until that is readable, [`STAYS_AT_MOST`] long.
 ///
 /// It has this program's signal handlers, and is in its process group: were a Ctrl-C of the terminal to come, it would run the
 /// handler. So all signals are blocked while it is made. It shares the table of descriptors and the working directory, so that
 /// nothing is kept open by it and less is copied; it cannot be traced; and it sends no SIGCHLD.
-fn clone_and_leave(told: Option<&OwnedFd>) -> std::result::Result<(libc::pid_t, OwnedFd), Errno> {
+fn clone_and_leave(told: Option<&OwnedFd>) -> std::result::Result<Leaving, Errno> {
     let mut told = told.map(|told| libc::pollfd {
         fd: told.as_raw_fd(),
         events: libc::POLLIN,
@@ -226,7 +247,12 @@ fn clone_and_leave(told: Option<&OwnedFd>) -> std::result::Result<(libc::pid_t, 
     }
     let child = libc::pid_t::try_from(child).map_err(|_| Errno::INVAL)?;
     // SAFETY: the kernel has just made this descriptor for us.
-    Ok((child, unsafe { OwnedFd::from_raw_fd(leaves) }))
+    let leaves = unsafe { OwnedFd::from_raw_fd(leaves) };
+    Ok(Leaving {
+        child,
+        leaves,
+        waited: false,
+    })
 }
 
 /// Waits for a child that has left, or is about to. It is one of this process, whichever thread has made it (`__WALL`).
@@ -261,12 +287,14 @@ mod tests {
     fn child_stays_until_it_is_told_to_leave_and_serves_as_a_turn() {
         let turns = Turns::new().unwrap();
         let lent = turns.lent_now();
-        let (children, _) = turns.alone().unwrap().turn_and_meanwhile(children).unwrap();
-        assert!(children > 0, "none is there meanwhile");
+        let (meanwhile, child) = turns.alone().unwrap().turn_and_meanwhile(children).unwrap();
+        child.wait().unwrap();
+        assert_eq!((meanwhile, children()), (1, 0));
         assert_eq!(turns.after(lent).unwrap(), Duration::ZERO, "made already");
         let late = || std::thread::sleep(STAYS_AT_MOST * 2);
         let start = Instant::now();
-        turns.alone().unwrap().turn_and_meanwhile(late).unwrap();
+        drop(turns.alone().unwrap().turn_and_meanwhile(late).unwrap());
+        assert_eq!(children(), 0);
         assert!(
             start.elapsed() < STAYS_AT_MOST * 10,
             "it has left by itself"

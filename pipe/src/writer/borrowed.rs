@@ -259,7 +259,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         if self.is_nonblocking() {
             return Err("the pipe does not block".into());
         }
-        if let Some(error) = probe::cow_refusal() {
+        if let Some(error) = probe::lend_refusal() {
             return Err(self.lending.refuse_all(&error));
         }
         if self.lends_always() {
@@ -326,7 +326,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let again = lending.lent.iter().any(|lent| overlap(lent, &addresses));
         let least = if always { 0 } else { lending.worth.least() };
         let (mut queue, len) = match queue(part, least, again) {
-            Ok(Part::Lent(queue, len)) => (queue, len),
+            Ok(Part::Lent(queue, len)) => {
+                lending.refused = None;
+                (queue, len)
+            }
             Ok(Part::Refused(len, why)) => {
                 lending.why_not = Some(why.into());
                 lending.of_memory = Some(why);
@@ -337,14 +340,18 @@ impl<Fd: AsFd> PipeWriter<Fd> {
                 return Ok(Lent::Refused(part.len()));
             }
         };
-        lending.worth.turned(queue.turn, Instant::now());
         let sent = self.move_all(len, |this, moved, flags| {
             queue.deliver(&this.fd, len - moved, flags)
         });
+        match queue.finish() {
+            Ok(turn) => self.lending.worth.turned(turn, Instant::now()),
+            Err(error) => {
+                self.lending.refuse_all(&error);
+            }
+        }
         match sent {
             Ok(n) => {
                 self.lending.bytes += n as u64;
-                self.lending.refused = None;
                 Ok(Lent::Taken(n))
             }
             // Nothing has moved: it goes another way.

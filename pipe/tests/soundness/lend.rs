@@ -197,7 +197,7 @@ fn both_sides_of_a_fork_may_write_to_what_was_lent() {
         }
         drop(of_child);
         let reader = holder(read_childs, sequence);
-        // With a child beside it: shared memory is copied, what was written since is lent.
+        // With a child beside it that has some of it, too.
         for again in 5..9 {
             fill(&mut buffer, sequence, again * len);
             assert_eq!(writer.lend(&buffer).expect("a reader"), len);
