@@ -19,7 +19,7 @@ const TRIAL: u32 = 2;
 const BETWEEN: [u32; 2] = [16, 126];
 /// How long after a turn that was too dear another one is made to see, at first and at most: the faults that come of it may
 /// take many times as long.
-const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+const AGAIN: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(300)];
 
 #[derive(Debug)]
 pub(super) struct Worth {
@@ -80,6 +80,9 @@ impl Worth {
     pub(super) fn turned(&mut self, took: Duration, now: Instant) {
         let mean =
             |mean: Duration| mean.mul_f64(1.0 - NEW) + took.min(mean.mul_f64(AT_MOST)).mul_f64(NEW);
+        if self.turn.is_some() {
+            self.again = AGAIN[0]; // it was worth it
+        }
         self.turn = Some(self.turn.map_or(took, mean));
         self.measured = now;
     }
