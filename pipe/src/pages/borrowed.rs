@@ -137,7 +137,9 @@ pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
     let mut queued = 0;
     while queued < len {
         let mut pipe = Private::new()?;
-        pipe.set_capacity(MOST_UNASKED)?;
+        // Refused where this user has too many pipes just now.
+        let granted = pipe.set_capacity(MOST_UNASKED);
+        granted.map_err(Error::that_may_pass)?;
         // SAFETY: nobody writes to the bytes while they are borrowed, and later writes go to a copy while anybody holds
         // the pages: that is proven below, or else nobody but this pipe has ever held them, and it is dropped.
         let taken = unsafe { pipe.lend(&part[queued..len]) };
