@@ -6,7 +6,9 @@
 //!
 //! 1. The pages are lent to private pipes (`vmsplice(2)`), which from now on have a reference to each.
 //! 2. A child is made that shares the memory (`clone(2)` without `CLONE_VM`, a [turn](super::turns)), and stays.
-//! 3. While it is there each page must be anonymous, and mapped by another process as well (bits 61 and 56 of `/proc/self/pagemap`), in memory that is private and not hugetlb (`PROCMAP_QUERY`), and still by a huge entry of the page table.
+//! 3. While it is there each page must be anonymous, and mapped by another process as well (bits 61 and 56 of
+//!    `/proc/self/pagemap`), in memory that is private and not hugetlb (`PROCMAP_QUERY`), and still by a huge entry of the page
+//!    table (`PAGEMAP_SCAN`).
 //! 4. The child is told to leave, and what the private pipes hold may go wherever it is to go.
 //!
 //! A page of anonymous memory that two processes have mapped belongs to neither alone: `PageAnonExclusive` is not set, and

@@ -289,12 +289,17 @@ mod tests {
         let lent = turns.lent_now();
         let (meanwhile, child) = turns.alone().unwrap().turn_and_meanwhile(children).unwrap();
         child.wait().unwrap();
-        assert_eq!((meanwhile, children()), (1, 0));
+        if meanwhile.is_none() {
+            return crate::testing::watch::shout(
+                "SKIPPED child_stays: no /proc/thread-self/children",
+            );
+        }
+        assert_eq!((meanwhile, children()), (Some(1), Some(0)));
         assert_eq!(turns.after(lent).unwrap(), Duration::ZERO, "made already");
         let late = || std::thread::sleep(STAYS_AT_MOST * 2);
         let start = Instant::now();
         drop(turns.alone().unwrap().turn_and_meanwhile(late).unwrap());
-        assert_eq!(children(), 0);
+        assert_eq!(children(), Some(0));
         assert!(
             start.elapsed() < STAYS_AT_MOST * 10,
             "it has left by itself"
@@ -302,9 +307,9 @@ mod tests {
     }
 
     /// Children of this thread that have not been waited for.
-    fn children() -> usize {
-        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap();
-        children.split_whitespace().count()
+    fn children() -> Option<usize> {
+        let children = std::fs::read_to_string("/proc/thread-self/children").ok()?;
+        Some(children.split_whitespace().count())
     }
 
     #[test]
