@@ -23,6 +23,7 @@
 //! | --- | --- | --- |
 //! | [`fresh`](write::fresh) | a huge page of this process, lent to the pipe | before its addresses are used again the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one |
 //! | [`cow`](write::cow), where [`PipeWriter::copy_on_write`] allows it | a huge page of this process, lent to the pipe | before it is written again it is made copy-on-write (a `clone(2)` whose child leaves at once); while anybody holds the page the kernel copies what is written to, and they keep theirs |
+//! | [`PipeWriter::lend`], with the same permission | huge pages of the *caller's*, lent to the pipe | before anything goes into the pipe they are made copy-on-write, which is looked up for each page |
 //! | [`fat`](write::fat) | kernel pages of 32 KiB, filled through a socket | nobody has them mapped |
 //! | [`constant`](write::constant) | kernel pages, filled once, tee'd for ever | nobody has them mapped |
 //! | `write(2)` | kernel pages | the same |
@@ -45,6 +46,7 @@
 //! | --- | --- |
 //! | write new data | [`stdout`], [`PipeWriter`] (`std::io::Write`) |
 //! | generate data in place, without any copy | [`PipeWriter::block`] and [`PipeWriter::commit`] |
+//! | send a large buffer of one's own, without any copy | [`PipeWriter::lend`] |
 //! | write the same bytes for ever | [`Constant`] |
 //! | read, or skip, data from a pipe | [`PipeReader`] |
 //! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |

@@ -1,11 +1,13 @@
 //! Memory that Fullbore owns, page by page, so that it can be lent to a pipe.
 #![allow(unsafe_code)]
 
+mod borrowed;
 mod faults;
 mod footprint;
 pub(crate) mod forked;
 pub(crate) mod huge;
 mod lend;
+mod lookup;
 mod pool;
 mod proof;
 mod queue;
@@ -20,6 +22,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+pub(crate) use borrowed::{Part, queue, try_the_look, whole_pages};
 pub(crate) use footprint::check as check_footprint;
 pub(crate) use huge::HugePages;
 pub(crate) use lend::Lend;

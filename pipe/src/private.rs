@@ -67,6 +67,18 @@ impl Private {
         Ok(moved)
     }
 
+    /// Takes references to the pages behind `bytes`, as many as there is room for.
+    ///
+    /// # Safety
+    /// As for [`sys::vmsplice`]: nobody may change a byte that was taken while somebody holds its page.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn lend(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: this is a write end; the rest is this function's own condition.
+        let taken = unsafe { sys::vmsplice_borrowed(&self.write, bytes, SpliceFlags::NONBLOCK) }?;
+        self.held += taken;
+        Ok(taken)
+    }
+
     /// Moves up to `len` bytes on. An error is of `to`, and has moved nothing.
     pub(crate) fn deliver(
         &mut self,

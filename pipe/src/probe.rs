@@ -39,6 +39,13 @@ pub fn cow_refusal() -> Option<Error> {
     refusal(&KNOWN, try_cow)
 }
 
+/// Why [`PipeWriter::lend`](crate::PipeWriter::lend) always copies in this process, if it does.
+#[must_use]
+pub fn lend_refusal() -> Option<Error> {
+    static KNOWN: Known = Known::new();
+    cow_refusal().or_else(|| refusal(&KNOWN, crate::pages::try_the_look))
+}
+
 /// How long it takes to make this process' memory copy-on-write, as [`cow`](crate::write::cow) does once a round: the median of
 /// nine times.
 ///

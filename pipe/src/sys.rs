@@ -85,6 +85,26 @@ pub unsafe fn vmsplice(fd: impl AsFd, bytes: &mut [u8], flags: SpliceFlags) -> i
     })
 }
 
+/// Like [`vmsplice`], of memory that is only borrowed, into a write end.
+///
+/// # Errors
+/// As there.
+///
+/// # Safety
+/// As there; and at a read end the kernel would write to `bytes`.
+pub(crate) unsafe fn vmsplice_borrowed(
+    write_end: impl AsFd,
+    bytes: &[u8],
+    flags: SpliceFlags,
+) -> io::Result<usize> {
+    retry(|| {
+        let len = allow(Call::Vmsplice, bytes.len())?;
+        let slices = [IoSliceRaw::from_slice(&bytes[..len])];
+        // SAFETY: the kernel reads `bytes`, since this is a write end; the rest is this function's own condition.
+        unsafe { rustix::pipe::vmsplice(&write_end, &slices, flags) }
+    })
+}
+
 /// Waits until a descriptor is ready, for at most `timeout`, or for ever. Returns whether it is.
 ///
 /// Hang-up and error count as ready, so that the next call reports them.

@@ -1,12 +1,14 @@
 //! [`PipeWriter`]: new data into a pipe by the fastest sound way there is here.
 
 mod ahead;
+mod borrowed;
 mod choice;
 mod later;
 mod sending;
 #[cfg(test)]
 mod tests;
 mod ways;
+mod worth;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,6 +20,7 @@ use crate::sys::End;
 use crate::wait::{Wait, Waiter};
 use crate::write::fresh::PIECE;
 use ahead::{Ahead, LeftOver};
+use borrowed::Lending;
 use choice::{Form, Limits};
 use ways::Ways;
 
@@ -65,6 +68,8 @@ pub struct Path {
     pub fallbacks: Vec<(Way, String)>,
     /// Capacity of the pipe in bytes; `None` where the output is not a pipe.
     pub capacity: Option<usize>,
+    /// Why the last call of [`PipeWriter::lend`] copied, where it did.
+    pub not_lent: Option<String>,
 }
 
 impl fmt::Display for Path {
@@ -75,6 +80,9 @@ impl fmt::Display for Path {
         }
         for (way, reason) in &self.fallbacks {
             write!(f, "; not {way}: {reason}")?;
+        }
+        if let Some(reason) = &self.not_lent {
+            write!(f, "; not lent: {reason}")?;
         }
         Ok(())
     }
@@ -159,6 +167,7 @@ pub struct PipeWriter<Fd: AsFd> {
     /// The ways that are ready; decided at the first large write.
     ways: Option<Ways>,
     block: Block,
+    lending: Lending,
 }
 
 /// The block that was handed out last.
@@ -204,6 +213,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             moved: [0; Way::ALL.len()],
             ways: None,
             block: Block::NONE,
+            lending: Lending::default(),
         }
     }
 
@@ -229,6 +239,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///   is written for the first time. Pools of 16 and of 64 MiB are tried; where children take more than a third of the time
     ///   with the larger one, the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
+    ///
+    /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {
         self.copy_on_write = true;
@@ -306,11 +318,13 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// How large writes move, and why not better. Decides it if there was no large write yet.
     pub fn path(&mut self) -> Path {
+        let not_lent = self.lending.why_not();
         let ways = self.decided();
         Path {
             way: ways.current(),
             fallbacks: ways.fallbacks.clone(),
             capacity: ways.capacity,
+            not_lent,
         }
     }
 

@@ -15,6 +15,8 @@ mod constants;
 mod cow;
 #[path = "soundness/feed.rs"]
 mod feed;
+#[path = "soundness/lend.rs"]
+mod lend;
 #[path = "soundness/limits.rs"]
 mod limits;
 #[path = "soundness/packets.rs"]

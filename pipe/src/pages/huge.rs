@@ -23,7 +23,7 @@ use crate::sys::{self, SpliceFlags};
 /// Larger huge pages (32 MiB with 16 KiB base pages, 512 MiB with 64 KiB) are too much memory to lend and to zero at a time.
 const LARGEST: usize = 4 << 20;
 /// `MADV_COLLAPSE` of include/uapi/asm-generic/mman-common.h, which not every C library names.
-const COLLAPSE: libc::c_int = 25;
+pub(super) const COLLAPSE: libc::c_int = 25;
 
 /// What a forked child finds at the addresses of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,12 @@ impl HugePage {
     /// Bytes of it.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Where it is.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        let start = self.start.as_ptr() as usize;
+        start..start + self.len
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {

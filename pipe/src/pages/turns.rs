@@ -9,12 +9,12 @@
 //! One turn serves every thread and every writer of the process.
 #![allow(unsafe_code)]
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::io::Errno;
 
 use super::forked::wiped;
@@ -24,6 +24,9 @@ use crate::sys::fault::{Call, allow};
 
 /// A child that has not left after so long never will: it is left behind, and no more turns are made by this writer.
 const CHILD_AT_MOST: Duration = Duration::from_secs(2);
+/// So long a child stays that nobody tells to leave: where this process is killed meanwhile, its memory and its
+/// descriptors are held no longer.
+const STAYS_AT_MOST: Duration = Duration::from_millis(100);
 
 /// Turns of this process, in memory that a forked child gets empty: a lock that another thread holds at a fork is free there.
 #[derive(Debug)]
@@ -72,6 +75,20 @@ impl Turns {
     /// No child is to be had, or it does not leave. The pages must be abandoned then.
     pub(super) fn after(&self, lent: LentAt) -> Result<Duration> {
         let start = Instant::now();
+        let alone = self.alone()?;
+        if self.made.load(Ordering::SeqCst) > lent.0 {
+            return Ok(Duration::ZERO);
+        }
+        alone.make(child_that_leaves_at_once)?;
+        Ok(start.elapsed())
+    }
+
+    /// Keeps others from making a turn, and waits until those who make one are done.
+    ///
+    /// # Errors
+    /// They are not done in time.
+    pub(super) fn alone(&self) -> Result<Alone<'_>> {
+        let start = Instant::now();
         while self.locked.swap(1, Ordering::SeqCst) != 0 {
             if start.elapsed() > CHILD_AT_MOST {
                 let why = "another thread has been making it for too long";
@@ -79,51 +96,121 @@ impl Turns {
             }
             std::thread::yield_now();
         }
-        let made = if self.made.load(Ordering::SeqCst) > lent.0 {
-            Ok(Duration::ZERO)
-        } else {
-            let this = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-            let made = child_that_leaves_at_once();
-            if made.is_ok() {
-                self.made.store(this, Ordering::SeqCst);
-            }
-            made.map(|()| start.elapsed())
-        };
-        self.locked.store(0, Ordering::SeqCst);
-        made
+        Ok(Alone(self))
     }
+}
+
+/// Nobody else makes a turn while this is there.
+#[derive(Debug)]
+pub(super) struct Alone<'a>(&'a Turns);
+
+impl Alone<'_> {
+    /// Makes a turn, and looks at something while the child has all that it got of this process' memory. Returns what was
+    /// seen, and the child, which has been told to leave.
+    ///
+    /// # Errors
+    /// No child is to be had. One that is gone before its time is no error: it can only be seen that it is not there.
+    pub(super) fn turn_and_meanwhile<T>(self, look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
+        self.make(|| child_that_stays_for(look))
+    }
+
+    fn make<T>(&self, child: impl FnOnce() -> Result<T>) -> Result<T> {
+        let this = self.0.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let made = child()?;
+        self.0.made.store(this, Ordering::SeqCst);
+        Ok(made)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.locked.store(0, Ordering::SeqCst);
+    }
+}
+
+const NO_CHILD: &str = "no child to make memory copy-on-write with";
+
+fn refused(e: Errno) -> Error {
+    let what_to_do =
+        "raise the limit of processes (ulimit -u, pids.max); a sandbox may forbid clone";
+    Error::system(NO_CHILD, e, what_to_do)
 }
 
 /// Makes a child and waits until it has gone.
 fn child_that_leaves_at_once() -> Result<()> {
-    let refused = |e: Errno| {
-        let what_to_do =
-            "raise the limit of processes (ulimit -u, pids.max); a sandbox may forbid clone";
-        Error::system("no child to make memory copy-on-write with", e, what_to_do)
-    };
     allow(Call::Clone, 0).map_err(refused)?;
-    let (child, leaves) = clone_and_leave().map_err(refused)?;
-    let lost = "the child that makes memory copy-on-write is lost";
-    // Asleep, since the child may need this very CPU.
-    if !sys::poll(&leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
-        return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+    clone_and_leave(None).map_err(refused)?.wait()
+}
+
+/// Makes a child, looks at something, and then tells the child to leave.
+fn child_that_stays_for<T>(look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let what_to_do = "close some descriptors";
+    let told = eventfd(0, flags).map_err(|e| Error::system(NO_CHILD, e, what_to_do))?;
+    allow(Call::Clone, 0).map_err(refused)?;
+    let child = clone_and_leave(Some(&told)).map_err(refused)?;
+    let seen = look();
+    let _ = sys::write(&told, &1u64.to_ne_bytes()); // else it leaves later
+    Ok((seen, child))
+}
+
+/// A child that is about to leave. Until it has gone, memory that is written to is copied. Waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    child: libc::pid_t,
+    leaves: OwnedFd,
+    waited: bool,
+}
+
+impl Leaving {
+    /// Waits until it has gone.
+    ///
+    /// # Errors
+    /// It does not leave, or somebody else has waited for it.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        self.until_it_has_gone()
     }
-    loop {
-        match wait_for(child) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+
+    fn until_it_has_gone(&mut self) -> Result<()> {
+        self.waited = true;
+        let lost = "the child that makes memory copy-on-write is lost";
+        // Asleep, since the child may need this very CPU.
+        if !sys::poll(&self.leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
+            return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+        }
+        loop {
+            match wait_for(self.child) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+            }
         }
     }
 }
 
-/// Returns the number of a child that does nothing but leave, and a descriptor that becomes readable when it has left
-/// (`CLONE_PIDFD`, Linux 5.2).
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if !self.waited {
+            let _ = self.until_it_has_gone(); // nobody wants to know
+        }
+    }
+}
+
+/// Makes a child that does nothing but leave, which can be waited for (`CLONE_PIDFD`, Linux 5.2). With `told` it stays until that is readable, [`STAYS_AT_MOST`] long.
 ///
 /// It has this program's signal handlers, and is in its process group: were a Ctrl-C of the terminal to come, it would run the
 /// handler. So all signals are blocked while it is made. It shares the table of descriptors and the working directory, so that
 /// nothing is kept open by it and less is copied; it cannot be traced; and it sends no SIGCHLD.
-fn clone_and_leave() -> std::result::Result<(libc::pid_t, OwnedFd), Errno> {
+fn clone_and_leave(told: Option<&OwnedFd>) -> std::result::Result<Leaving, Errno> {
+    let mut told = told.map(|told| libc::pollfd {
+        fd: told.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let stays = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: STAYS_AT_MOST.subsec_nanos().into(),
+    };
     // SAFETY: all zeroes is a valid signal set on Linux.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
@@ -140,9 +227,15 @@ fn clone_and_leave() -> std::result::Result<(libc::pid_t, OwnedFd), Errno> {
     let mut leaves: libc::c_int = -1;
     let at = &raw mut leaves;
     // SAFETY: like fork(2), since it has no CLONE_VM: the child goes on with a copy of this stack, and below does nothing but
-    // leave by a system call, which takes no lock and runs nothing of the program. The kernel writes one number to `leaves`.
+    // wait and leave by system calls, which take no lock and run nothing of the program. The kernel writes one number to
+    // `leaves`.
     let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, at, none, none) };
     if child == 0 {
+        if let Some(told) = &mut told {
+            let (told, stays) = (std::ptr::from_mut(told), &raw const stays);
+            // SAFETY: one `pollfd` and a time, both on the child's own copy of this stack.
+            unsafe { libc::syscall(libc::SYS_ppoll, told, 1 as libc::c_long, stays, none, none) };
+        }
         // SAFETY: takes no pointers and does not return.
         unsafe { libc::syscall(libc::SYS_exit_group, none) };
     }
@@ -154,7 +247,12 @@ fn clone_and_leave() -> std::result::Result<(libc::pid_t, OwnedFd), Errno> {
     }
     let child = libc::pid_t::try_from(child).map_err(|_| Errno::INVAL)?;
     // SAFETY: the kernel has just made this descriptor for us.
-    Ok((child, unsafe { OwnedFd::from_raw_fd(leaves) }))
+    let leaves = unsafe { OwnedFd::from_raw_fd(leaves) };
+    Ok(Leaving {
+        child,
+        leaves,
+        waited: false,
+    })
 }
 
 /// Waits for a child that has left, or is about to. It is one of this process, whichever thread has made it (`__WALL`).
@@ -183,6 +281,35 @@ mod tests {
             turns.after(third).unwrap() > Duration::ZERO,
             "lent after it began"
         );
+    }
+
+    #[test]
+    fn child_stays_until_it_is_told_to_leave_and_serves_as_a_turn() {
+        let turns = Turns::new().unwrap();
+        let lent = turns.lent_now();
+        let (meanwhile, child) = turns.alone().unwrap().turn_and_meanwhile(children).unwrap();
+        child.wait().unwrap();
+        if meanwhile.is_none() {
+            return crate::testing::watch::shout(
+                "SKIPPED child_stays: no /proc/thread-self/children",
+            );
+        }
+        assert_eq!((meanwhile, children()), (Some(1), Some(0)));
+        assert_eq!(turns.after(lent).unwrap(), Duration::ZERO, "made already");
+        let late = || std::thread::sleep(STAYS_AT_MOST * 2);
+        let start = Instant::now();
+        drop(turns.alone().unwrap().turn_and_meanwhile(late).unwrap());
+        assert_eq!(children(), Some(0));
+        assert!(
+            start.elapsed() < STAYS_AT_MOST * 10,
+            "it has left by itself"
+        );
+    }
+
+    /// Children of this thread that have not been waited for.
+    fn children() -> Option<usize> {
+        let children = std::fs::read_to_string("/proc/thread-self/children").ok()?;
+        Some(children.split_whitespace().count())
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             return self.commit_heap(len);
         }
         let sent = if len >= LARGE {
-            self.lend(way, len)
+            self.send_lent(way, len)
         } else {
             self.move_all(len, |this, moved, _| {
                 let pages = lender(&mut this.ways, way)?.pages();
@@ -154,7 +154,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     /// Lends the first `len` bytes of what was prepared.
-    fn lend(&mut self, way: Way, len: usize) -> io::Result<usize> {
+    fn send_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
         self.move_all(len, |this, moved, flags| {
             let pages = lender(&mut this.ways, way)?.pages();
             pages.send(open(&this.fd), len - moved, flags)
@@ -173,7 +173,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         prepared.map_err(io::Error::other)?;
         lent.pages().free_mut()[..bytes.len()].copy_from_slice(bytes);
         if ahead == 0 {
-            return self.lend(form.way, bytes.len());
+            return self.send_lent(form.way, bytes.len());
         }
         let room = self.room_to_wait(form.way, bytes.len(), ahead)?;
         self.put(form.way, room)?;

@@ -27,6 +27,8 @@ pub(super) struct Ways {
     pub(super) fallbacks: Vec<(Way, String)>,
     later: Later,
     pub(super) capacity: Option<usize>,
+    /// Why nothing but `write(2)` can be taken, whatever the kernel allows.
+    pub(super) only_write: Option<&'static str>,
 }
 
 impl Ways {
@@ -46,10 +48,11 @@ impl Ways {
             fallbacks: Vec::new(),
             later: Later::default(),
             capacity: None,
+            only_write: only_write(fd),
         };
         let better = [Way::Cow, Way::Fresh, Way::Fat];
         let better: Vec<Way> = better.into_iter().filter(|&w| allowed(w)).collect();
-        let refused = only_write(fd);
+        let refused = ways.only_write;
         if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
             let _ = capacity::largest(fd); // what was granted is read back below
         }

@@ -23,7 +23,7 @@ fn total() -> usize {
 
 /// Passes what it reads on into pipes of its own and keeps up to `most` of them full, the oldest of which it then compares.
 /// Returns how many bytes came.
-fn hold_and_compare(pipe: OwnedFd, sequence: Sequence, most: usize, mut rng: Rng) -> usize {
+pub fn hold_and_compare(pipe: OwnedFd, sequence: Sequence, most: usize, mut rng: Rng) -> usize {
     let (mut held, mut at) = (VecDeque::new(), 0);
     let mut compare = |own: &mut Own| {
         own.show(usize::MAX, &mut |bytes| {
@@ -54,7 +54,7 @@ fn hold_and_compare(pipe: OwnedFd, sequence: Sequence, most: usize, mut rng: Rng
 }
 
 /// Whether this user may have so many pipes of 1 MiB.
-fn may_hold(test: &str, pipes: usize) -> bool {
+pub fn may_hold(test: &str, pipes: usize) -> bool {
     let pipes: Vec<_> = (0..pipes).map(|_| sys::pipe().expect("a pipe")).collect();
     for (_, write_end) in &pipes {
         if let Err(e) = capacity::set(write_end, MIB) {
