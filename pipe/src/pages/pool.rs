@@ -174,7 +174,8 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
     let (first_out, first_in) = sys::pipe().map_err(refused)?;
     let (held, keep) = sys::pipe().map_err(refused)?;
     let mut got = [0; LEN];
-    for is_held in [true, false] {
+    // Something else may hold a page for a moment: looked at three times.
+    for is_held in [true, false, false, false] {
         pages.free_mut()[..LEN].fill(1);
         let nonblocking = SpliceFlags::NONBLOCK;
         pages.send(&first_in, LEN, nonblocking).map_err(refused)?;
@@ -190,15 +191,17 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         };
         let shown = page.touch();
         if !is_held {
-            return Ok(match shown {
-                Shown::Huge => OnWrite::CopiesWhatIsHeld,
-                Shown::Small => OnWrite::CopiesAlways,
+            match shown {
+                Shown::Huge => return Ok(OnWrite::CopiesWhatIsHeld),
+                Shown::Small => {}
                 Shown::Nothing => {
                     let why = "getrusage(2) does not count faults here";
                     let what = "who holds a page does not show";
                     return Err(Error::new(what, why, "a sandbox may forbid it"));
                 }
-            });
+            }
+            pages = HugePages::new(HugePage::new(AfterFork::Copied)?, None)?;
+            continue;
         }
         // SAFETY: this changes what the second pipe holds where the kernel does not copy. That is the point of the trial: the
         // only reader is this function, which takes either.

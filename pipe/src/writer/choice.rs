@@ -75,8 +75,9 @@ pub(super) struct Choice {
 #[derive(Debug)]
 struct Candidate {
     form: Form,
-    /// What is to be tried before all else, in this order, ends with 0.
+    /// What is to be tried before all else, in this order: now, and in the beginning and after a change. Else 0.
     rank: u8,
+    first_rank: u8,
     /// Its rate as a multiple of that of the fastest one, in the last trials.
     ratios: Vec<f64>,
     /// Has moved bytes already, so that its pages are there.
@@ -96,11 +97,12 @@ impl Candidate {
     /// those that come back.
     fn settling(&self) -> u64 {
         let round = self.form.round;
-        let pool = match self.form.way {
+        let new = match self.form.way {
             Way::Cow if !self.known => round.pool,
+            Way::Fresh if !self.known => 4 * MIB as usize,
             _ => 0,
         };
-        (round.ahead + pool) as u64
+        (round.ahead + new) as u64
     }
 
     /// Bytes that a trial costs: a slow one takes more time than its bytes say.
@@ -109,11 +111,13 @@ impl Candidate {
         (bytes as f64 / self.mean().clamp(0.05, 1.0)) as u64
     }
 
-    /// Bytes that count in a trial: with a pool a whole number of rounds, each of which has one turn.
+    /// Bytes that count in a trial: with a pool a whole number of rounds, each of which has one turn; otherwise half as many the
+    /// first time, to find out soon.
     fn counted(&self) -> u64 {
         match self.form.way {
             Way::Cow => TRIAL.next_multiple_of(self.form.round.pool.max(1) as u64),
-            _ => TRIAL,
+            _ if self.known => TRIAL,
+            _ => TRIAL / 2,
         }
     }
 }
@@ -203,7 +207,8 @@ impl Choice {
         let bytes = bytes as u64;
         let spent = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.saved_up = match self.trying {
-            Some(_) => self.saved_up - spent,
+            // A slow one costs more than its bytes.
+            Some(_) => self.saved_up - spent.max((time.as_secs_f64() * self.usual) as i64),
             None => SAVED_UP.min(self.saved_up + spent / BETWEEN as i64),
         };
         self.since_change += bytes;
@@ -255,7 +260,7 @@ impl Choice {
             for c in &mut self.candidates[1..] {
                 c.ratios.clear();
                 c.due = self.tried;
-                c.rank = first_rank(c.form);
+                c.rank = c.first_rank;
             }
         } else {
             self.usual += (rate - self.usual) / 8.0;
@@ -335,6 +340,7 @@ impl Candidate {
         Self {
             form: Form { way, round },
             rank,
+            first_rank: rank,
             ratios: Vec::new(),
             known: false,
             due: 0,
