@@ -269,8 +269,8 @@ pub fn ladder() -> Vec<Rung> {
         ),
         Rung::new(
             "auto-read",
-            "the library's own choice among its ways for new data, and of how far ahead it fills, found by trying; it spins while that pays, then sleeps",
-            new_data(Auto, Adaptive),
+            "the library's own choice among its ways for new data, and of how far ahead it fills, found by trying; it spins as those above do",
+            new_data(Auto, Spin),
         ),
         Rung::new(
             "copy-tuned-4m",

@@ -26,7 +26,7 @@ pub(crate) trait Lender {
 pub(crate) struct Round {
     /// Whether `fresh` keeps pages until the pipe has let go of them.
     pub(crate) keep: bool,
-    /// Bytes of the pool of `cow`.
+    /// Bytes that the pool of `cow` has at most.
     pub(crate) pool: usize,
     /// Bytes that may wait to be lent, for which there are pages besides.
     pub(crate) ahead: usize,

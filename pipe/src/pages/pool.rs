@@ -11,12 +11,14 @@ use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
 use crate::sys::{self, SpliceFlags};
 
-/// The largest pool, in bytes: where turns take too much of the time of a round of it, another way is better.
-const LARGEST: usize = 64 << 20;
-/// The part of the time of a round that a turn may take. What it costs this writer shows in its rate, but the other threads of
-/// the process pay, too.
+/// Bytes of a pool at first.
+const AT_FIRST: usize = 16 << 20;
+/// The pool grows while a turn takes a larger part of the time of a round than this.
+const TURN_OF_ROUND: u32 = 10;
+/// And where it takes more than this with the largest pool, another way is better. What turns cost this writer shows in its rate,
+/// but the other threads of the process pay, too.
 const TURN_AT_MOST: u32 = 3;
-/// So many turns in a row that take more: the pool grows, or is given up.
+/// So many turns in a row that take more.
 const TOO_DEAR: u32 = 4;
 
 /// Huge pages that are lent one after the other, round and round.
@@ -33,8 +35,8 @@ const TOO_DEAR: u32 = 4;
 pub(crate) struct Pool {
     pages: HugePages,
     turns: &'static Turns,
-    /// Bytes that it has at least, since turns were too dear for fewer.
-    at_least: usize,
+    /// Bytes up to which it has grown.
+    grown: usize,
     /// When the last turn was over.
     turned: Option<Instant>,
     too_dear: u32,
@@ -51,7 +53,7 @@ impl Pool {
         Ok(Self {
             pages: HugePages::new(page, Some(turns))?,
             turns,
-            at_least: 0,
+            grown: AT_FIRST,
             turned: None,
             too_dear: 0,
         })
@@ -62,15 +64,16 @@ impl Pool {
         &mut self.pages
     }
 
-    /// Goes on to another page of a pool of so many bytes. Whoever holds what was lent before keeps it as it was sent.
+    /// Goes on to another page of a pool that may have so many bytes, and `ahead` for what waits. Whoever holds what was lent
+    /// before keeps it as it was sent.
     ///
     /// # Errors
     /// No child for a turn, or turns that take too long for what they give, or no huge page to be had. Then nothing more is
     /// handed out.
-    pub(crate) fn go_on(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn go_on(&mut self, bytes: usize, ahead: usize) -> Result<()> {
         self.pages.close();
-        let most = bytes.max(self.at_least);
-        let count = (most / self.pages.page_len()).max(1);
+        let now = bytes.min(self.grown) + ahead;
+        let count = (now / self.pages.page_len()).max(1);
         while self.pages.count() > count && self.pages.take_oldest().is_some() {}
         let mut oldest = None;
         if self.pages.count() >= count {
@@ -80,7 +83,7 @@ impl Pool {
             Some(mut lent) => {
                 if let Some(at) = lent.at {
                     if !leaves_out(LeaveOut::Turn) {
-                        self.turn(at, most)?;
+                        self.turn(at, bytes)?;
                     }
                     let ours = leaves_out(LeaveOut::Look) || lent.page.touch() == Shown::Huge;
                     if !ours {
@@ -104,25 +107,23 @@ impl Pool {
             return Ok(()); // another thread has made it
         }
         self.turned = Some(Instant::now());
-        match round {
-            Some(round) if took * TURN_AT_MOST > round + took => self.is_dear(took, round, bytes),
-            _ => {
-                self.too_dear = 0;
-                Ok(())
-            }
+        let Some(round) = round else {
+            return Ok(());
+        };
+        let part = |of: u32| took * of > round + took;
+        if part(TURN_OF_ROUND) && self.grown < bytes {
+            self.grown *= 2;
+            return Ok(());
         }
-    }
-
-    fn is_dear(&mut self, took: Duration, round: Duration, bytes: usize) -> Result<()> {
+        if !part(TURN_AT_MOST) {
+            self.too_dear = 0;
+            return Ok(());
+        }
         self.too_dear += 1;
         if self.too_dear < TOO_DEAR {
             return Ok(());
         }
         self.too_dear = 0;
-        if bytes < LARGEST {
-            self.at_least = (bytes * 2).min(LARGEST);
-            return Ok(());
-        }
         let error = Error::new(
             "copy-on-write is too dear in a process of this size",
             format!(

@@ -30,7 +30,7 @@ impl Lender for Cow {
         if self.pool.pages().room() >= len.min(PIECE) {
             return Ok(());
         }
-        self.pool.go_on(round.pool + round.ahead)
+        self.pool.go_on(round.pool, round.ahead)
     }
 
     fn pages(&mut self) -> &mut HugePages {

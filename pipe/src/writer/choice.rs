@@ -21,15 +21,19 @@ const STRETCH: u64 = 16 * MIB;
 /// and those that go to trials when the fastest one has suddenly become slow.
 const BETWEEN: u64 = 50;
 const SAVED_UP: i64 = 64 << 20;
-/// So many times as fast as the fastest one and a candidate takes its place at once, and as the mean of several trials.
-const AT_ONCE: f64 = 1.1;
+/// So many times as fast as the fastest one and a candidate takes its place: in the first trials, after one, and as the mean of
+/// several. A single millisecond may be anything on a busy machine.
+const AT_FIRST: f64 = 1.1;
+const AT_ONCE: f64 = 1.5;
 const MEAN: f64 = 1.05;
+/// Stretches of the fastest one whose median is its rate.
+const RECENT: usize = 5;
 /// Trials that the mean is of.
 const REMEMBERED: usize = 4;
 /// The fastest one has become slow when it has this part of the rate that it used to have.
 const SLOW: f64 = 0.7;
-/// Pools of `cow`. The smaller one stays in the cache, the larger one needs fewer turns.
-const POOLS: [usize; 2] = [16 << 20, 64 << 20];
+/// Pools of `cow`, at most. The first one grows while turns take much of the time; the second one stays in a cache.
+const POOLS: [usize; 2] = [64 << 20, 16 << 20];
 
 /// A way, in one of the forms in which it can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,8 @@ pub(super) struct Choice {
     time: Duration,
     /// Bytes of this stretch that are not counted yet.
     settling: u64,
-    /// Bytes per second of the fastest one: over its last stretch, and over a longer time.
+    /// Bytes per second of the fastest one: in its last stretches, the median of these, and over a longer time.
+    recent: Vec<f64>,
     rate: f64,
     usual: f64,
     /// Bytes that may go to trials now.
@@ -98,8 +103,8 @@ impl Candidate {
     fn settling(&self) -> u64 {
         let round = self.form.round;
         let new = match self.form.way {
-            Way::Cow if !self.known => round.pool,
-            Way::Fresh if !self.known => 4 * MIB as usize,
+            Way::Cow if !self.known => round.pool.min(POOLS[1]),
+            Way::Fresh if !self.known => 2 * MIB as usize,
             _ => 0,
         };
         (round.ahead + new) as u64
@@ -111,11 +116,11 @@ impl Candidate {
         (bytes as f64 / self.mean().clamp(0.05, 1.0)) as u64
     }
 
-    /// Bytes that count in a trial: with a pool a whole number of rounds, each of which has one turn; otherwise half as many the
-    /// first time, to find out soon.
+    /// Bytes that count in a trial: with a pool some turns must be among them. Half as many the first time, to find out soon.
     fn counted(&self) -> u64 {
         match self.form.way {
-            Way::Cow => TRIAL.next_multiple_of(self.form.round.pool.max(1) as u64),
+            Way::Cow if self.known => 4 * TRIAL,
+            Way::Cow => 2 * TRIAL,
             _ if self.known => TRIAL,
             _ => TRIAL / 2,
         }
@@ -132,6 +137,7 @@ impl Choice {
             bytes: 0,
             time: Duration::ZERO,
             settling: 0,
+            recent: Vec::new(),
             rate: 0.0,
             usual: 0.0,
             saved_up: SAVED_UP,
@@ -185,7 +191,7 @@ impl Choice {
                     ahead: bytes,
                     ..c.form.round
                 };
-                Candidate::new(c.form.way, round, c.rank)
+                Candidate::new(c.form.way, round, c.first_rank)
             })
             .collect();
         self.candidates.extend(added);
@@ -247,6 +253,11 @@ impl Choice {
 
     /// The fastest one has had a rate again.
     fn remember(&mut self, rate: f64) {
+        if self.recent.len() == RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(rate);
+        let rate = median(&self.recent);
         self.rate = rate;
         if self.usual == 0.0 {
             self.usual = rate;
@@ -275,6 +286,11 @@ impl Choice {
         let (now, count) = (self.tried, self.candidates.len() as u64);
         let fastest = self.rate;
         let candidate = &mut self.candidates[tried];
+        let enough = if candidate.rank > 0 && candidate.rank == candidate.first_rank {
+            AT_FIRST
+        } else {
+            AT_ONCE
+        };
         candidate.rank = 0;
         if candidate.ratios.len() == REMEMBERED {
             candidate.ratios.remove(0);
@@ -287,7 +303,7 @@ impl Choice {
         let due = now + pause * count * candidate.cost().min(4 * TRIAL);
         candidate.due = due;
         let several = candidate.ratios.len() > 1;
-        if !(ratio > AT_ONCE && mean > 1.0 || several && mean > MEAN) {
+        if !(ratio > enough && mean > 1.0 || several && mean > MEAN) {
             if ratio > MEAN && !several {
                 candidate.rank = LAST_RANK; // once more, to be sure
             }
@@ -295,6 +311,7 @@ impl Choice {
         }
         self.rate = rate;
         self.usual = rate;
+        self.recent = vec![rate];
         self.candidates.swap(0, tried);
         let way = self.candidates[0].form.way;
         for (i, c) in self.candidates.iter_mut().enumerate() {
@@ -304,6 +321,7 @@ impl Choice {
             if i == tried {
                 c.ratios = vec![1.0 / mean];
                 c.due = due;
+                c.rank = LAST_RANK; // once more, to be sure
             }
             // Its other forms are worth a trial now.
             if i > 0 && c.form.way == way && c.ratios.is_empty() && c.rank == 0 {
@@ -348,6 +366,12 @@ impl Candidate {
     }
 }
 
+fn median(rates: &[f64]) -> f64 {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// What comes after the first trials.
 const LAST_RANK: u8 = 9;
 
@@ -355,7 +379,7 @@ const LAST_RANK: u8 = 9;
 /// by and by.
 fn first_rank(form: Form) -> u8 {
     match form.way {
-        Way::Cow if form.round.pool <= POOLS[0] => 1,
+        Way::Cow if form.round.pool != POOLS[1] => 1,
         Way::Fresh => 2,
         Way::Fat => 3,
         Way::Copy => 4,
