@@ -11,12 +11,10 @@ use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
 use crate::sys::{self, SpliceFlags};
 
-/// Bytes of a pool at first.
-const AT_FIRST: usize = 16 << 20;
-/// The pool grows while a turn takes a larger part of the time of a round than this.
-const TURN_OF_ROUND: u32 = 10;
-/// And where it takes more than this with the largest pool, another way is better. What turns cost this writer shows in its rate,
-/// but the other threads of the process pay, too.
+/// The largest pool, in bytes.
+const LARGEST: usize = 64 << 20;
+/// Where a turn takes a larger part of the time of a round than this, the pool grows, and if it cannot another way is better. What
+/// turns cost this writer shows in its rate, but the other threads of the process pay, too.
 const TURN_AT_MOST: u32 = 3;
 /// So many turns in a row that take more.
 const TOO_DEAR: u32 = 4;
@@ -35,8 +33,8 @@ const TOO_DEAR: u32 = 4;
 pub(crate) struct Pool {
     pages: HugePages,
     turns: &'static Turns,
-    /// Bytes up to which it has grown.
-    grown: usize,
+    /// Bytes that it has at least, since turns were too dear for fewer.
+    at_least: usize,
     /// When the last turn was over.
     turned: Option<Instant>,
     too_dear: u32,
@@ -53,7 +51,7 @@ impl Pool {
         Ok(Self {
             pages: HugePages::new(page, Some(turns))?,
             turns,
-            grown: AT_FIRST,
+            at_least: 0,
             turned: None,
             too_dear: 0,
         })
@@ -64,16 +62,16 @@ impl Pool {
         &mut self.pages
     }
 
-    /// Goes on to another page of a pool that may have so many bytes, and `ahead` for what waits. Whoever holds what was lent
-    /// before keeps it as it was sent.
+    /// Goes on to another page of a pool of so many bytes, and `ahead` for what waits. Whoever holds what was lent before keeps it
+    /// as it was sent.
     ///
     /// # Errors
     /// No child for a turn, or turns that take too long for what they give, or no huge page to be had. Then nothing more is
     /// handed out.
     pub(crate) fn go_on(&mut self, bytes: usize, ahead: usize) -> Result<()> {
         self.pages.close();
-        let now = bytes.min(self.grown) + ahead;
-        let count = (now / self.pages.page_len()).max(1);
+        let bytes = bytes.max(self.at_least);
+        let count = ((bytes + ahead) / self.pages.page_len()).max(1);
         while self.pages.count() > count && self.pages.take_oldest().is_some() {}
         let mut oldest = None;
         if self.pages.count() >= count {
@@ -110,12 +108,7 @@ impl Pool {
         let Some(round) = round else {
             return Ok(());
         };
-        let part = |of: u32| took * of > round + took;
-        if part(TURN_OF_ROUND) && self.grown < bytes {
-            self.grown *= 2;
-            return Ok(());
-        }
-        if !part(TURN_AT_MOST) {
+        if took * TURN_AT_MOST <= round + took {
             self.too_dear = 0;
             return Ok(());
         }
@@ -124,6 +117,10 @@ impl Pool {
             return Ok(());
         }
         self.too_dear = 0;
+        if bytes < LARGEST {
+            self.at_least = (bytes * 2).min(LARGEST);
+            return Ok(());
+        }
         let error = Error::new(
             "copy-on-write is too dear in a process of this size",
             format!(

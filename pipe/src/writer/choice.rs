@@ -15,8 +15,8 @@ use crate::write::Round;
 const MIB: u64 = 1 << 20;
 /// Bytes of a trial that count, at least. At 10 GiB/s this takes 0.8 ms.
 const TRIAL: u64 = 8 * MIB;
-/// Bytes of a stretch of the fastest one, which lies between two trials.
-const STRETCH: u64 = 16 * MIB;
+/// Bytes of a stretch of the fastest one, which lies between two trials: some turns of a pool must be among them.
+const STRETCH: u64 = 32 * MIB;
 /// One byte in so many goes to trials of others than the fastest one, and so many may be saved up: those the first bytes go to,
 /// and those that go to trials when the fastest one has suddenly become slow.
 const BETWEEN: u64 = 50;
@@ -32,8 +32,8 @@ const RECENT: usize = 5;
 const REMEMBERED: usize = 4;
 /// The fastest one has become slow when it has this part of the rate that it used to have.
 const SLOW: f64 = 0.7;
-/// Pools of `cow`, at most. The first one grows while turns take much of the time; the second one stays in a cache.
-const POOLS: [usize; 2] = [64 << 20, 16 << 20];
+/// Pools of `cow`. The first one stays in the cache, the second one needs fewer turns.
+const POOLS: [usize; 2] = [16 << 20, 64 << 20];
 
 /// A way, in one of the forms in which it can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +98,12 @@ impl Candidate {
         (logs / self.ratios.len().max(1) as f64).exp()
     }
 
-    /// Bytes that it takes until its rate is what it will be: what waits must be there, and new pages of a pool are dearer than
-    /// those that come back.
+    /// Bytes that it takes until its rate is what it will be: what waits must be there, and the pages of a pool once have come
+    /// back, since new ones are dearer, and so are those that have left the cache.
     fn settling(&self) -> u64 {
         let round = self.form.round;
         let new = match self.form.way {
-            Way::Cow if !self.known => round.pool.min(POOLS[1]),
+            Way::Cow => round.pool,
             Way::Fresh if !self.known => 2 * MIB as usize,
             _ => 0,
         };
@@ -116,11 +116,11 @@ impl Candidate {
         (bytes as f64 / self.mean().clamp(0.05, 1.0)) as u64
     }
 
-    /// Bytes that count in a trial: with a pool some turns must be among them. Half as many the first time, to find out soon.
+    /// Bytes that count in a trial: with a pool a whole round, in which there is one turn. Otherwise half as many the first time,
+    /// to find out soon.
     fn counted(&self) -> u64 {
         match self.form.way {
-            Way::Cow if self.known => 4 * TRIAL,
-            Way::Cow => 2 * TRIAL,
+            Way::Cow => TRIAL.next_multiple_of(self.form.round.pool.max(1) as u64),
             _ if self.known => TRIAL,
             _ => TRIAL / 2,
         }
@@ -198,11 +198,16 @@ impl Choice {
     }
 
     fn start_stretch(&mut self, trying: Option<usize>) {
+        let goes_on = trying.is_none() && self.trying.is_none() && self.bytes > 0;
         self.trying = trying;
         self.bytes = 0;
         self.time = Duration::ZERO;
         let current = self.candidates.get(trying.unwrap_or(0));
-        self.settling = current.map_or(0, Candidate::settling);
+        self.settling = if goes_on {
+            0
+        } else {
+            current.map_or(0, Candidate::settling)
+        };
     }
 
     /// Learns how long a form took to move some bytes, waiting included.
@@ -232,6 +237,7 @@ impl Choice {
         };
         let enough = match self.trying {
             Some(_) => current.counted(),
+            None if !current.known => current.counted(),
             None => STRETCH.max(current.counted()),
         };
         if self.bytes < enough {
@@ -372,18 +378,19 @@ fn median(rates: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// What comes after the first trials.
-const LAST_RANK: u8 = 9;
+/// What comes after the first trials, and what costs so much that it comes after that.
+const LAST_RANK: u8 = 5;
+const LATE: u8 = 6;
 
 /// Which of the forms is tried first, if any: together these are some 64 MiB. Others follow when their way is the fastest one, or
 /// by and by.
 fn first_rank(form: Form) -> u8 {
     match form.way {
-        Way::Cow if form.round.pool != POOLS[1] => 1,
+        Way::Cow if form.round.pool <= POOLS[0] => 1,
         Way::Fresh => 2,
         Way::Fat => 3,
         Way::Copy => 4,
-        Way::Cow => 0,
+        Way::Cow => LATE,
     }
 }
 

@@ -127,7 +127,11 @@ fn the_first_64_mib_find_the_best_way() {
     for (name, machine, _) in MACHINES {
         for limits in [Limits::default(), ahead()] {
             let mut choice = Choice::new(&ALL, limits);
-            let first: Vec<_> = choice.candidates.iter().filter(|c| c.rank > 0).collect();
+            let first: Vec<_> = choice
+                .candidates
+                .iter()
+                .filter(|c| (1..LATE).contains(&c.rank))
+                .collect();
             let best = first.iter().map(|c| machine(c.form)).min().expect("some");
             spend(&mut choice, 64 << 20, machine);
             let found = machine(choice.candidates[0].form);
@@ -157,14 +161,14 @@ fn equal_forms_do_not_alternate() {
 fn a_change_of_the_machine_is_noticed_within_some_hundred_mib() {
     let mut choice = Choice::new(&ALL, ahead());
     for (name, machine, best) in MACHINES.iter().chain(&MACHINES) {
-        spend(&mut choice, 20 << 30, *machine);
+        spend(&mut choice, 40 << 30, *machine);
         assert!(best(choice.candidates[0].form), "{name}");
     }
     // It has become much slower: at once.
     let mut choice = Choice::new(&ALL, ahead());
     spend(&mut choice, 8 << 30, MACHINES[1].1);
     assert_eq!(choice.candidates[0].form.way, Way::Cow);
-    spend(&mut choice, 384 << 20, |f| match f.way {
+    spend(&mut choice, 512 << 20, |f| match f.way {
         Way::Cow => 200,
         Way::Fresh => 90,
         _ => 210,
