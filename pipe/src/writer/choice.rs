@@ -263,12 +263,13 @@ impl Choice {
             self.recent.remove(0);
         }
         self.recent.push(rate);
-        let rate = median(&self.recent);
-        self.rate = rate;
+        self.rate = median(&self.recent);
         if self.usual == 0.0 {
-            self.usual = rate;
-        } else if rate < self.usual * SLOW {
+            self.usual = self.rate;
+        } else if self.rate < self.usual * SLOW {
             // The machine has changed, or the reader: everything is tried anew.
+            self.recent = vec![rate];
+            self.rate = rate;
             self.usual = rate;
             if self.since_change > SAVED_UP.unsigned_abs() * BETWEEN {
                 self.saved_up = SAVED_UP;
@@ -280,7 +281,7 @@ impl Choice {
                 c.rank = c.first_rank;
             }
         } else {
-            self.usual += (rate - self.usual) / 8.0;
+            self.usual += (self.rate - self.usual) / 8.0;
         }
         if let Some(first) = self.candidates.first_mut() {
             first.rank = 0;
