@@ -339,8 +339,8 @@ pub fn ladder() -> Vec<Rung> {
         .on_one_cpu(),
         Rung::new(
             "auto-read-one-core",
-            "auto-read with both sides on one CPU",
-            new_data(Auto, Adaptive),
+            "auto-read with both sides on one CPU, blocking",
+            new_data(Auto, Block),
         )
         .on_one_cpu(),
     ]

@@ -17,6 +17,11 @@ pub(crate) trait Lender {
     /// No huge page is to be had, or this would cost or hold too much: another way must be taken. Nothing is lost.
     fn prepare(&mut self, len: usize, round: Round) -> Result<()>;
 
+    /// Whether it is as fast as it will be, as far as its memory is concerned.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Its pages.
     fn pages(&mut self) -> &mut HugePages;
 }

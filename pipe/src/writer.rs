@@ -127,7 +127,7 @@ pub const LARGE: usize = 16 << 10;
 /// before it is filled again, and one that is put aside. Pages in the pipe belong to the pipe besides: one slot that somebody
 /// keeps, however far down, keeps its whole 2 MiB page. So one page in 32 MiB is put aside and looked at when as much again
 /// was sent; while somebody still holds it nothing more is lent, and data is copied. A reader that keeps slots pins 70 MiB at
-/// most. (Before Linux 6.1 nothing tells who holds a page, and there is no such bound.) With `cow` a pool of 16 or 64 MiB. With
+/// most. (Before Linux 6.1 nothing tells who holds a page, and there is no such bound.) With `cow` a pool of 16 to 64 MiB. With
 /// `fat` a pipe of 256 slots can hold 8 MiB. What is [filled ahead](Self::fill_ahead) comes to that. All are charged to the
 /// writer's memory cgroup.
 ///
@@ -228,7 +228,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// process: see below. Not for libraries, unless their users are asked.
     ///
     /// Memory that was lent is written again after all private memory of the process was made copy-on-write: by a child that is
-    /// made by `clone(2)` and leaves at once, once for every 16 or 64 MiB. The kernel then copies what is written to while
+    /// made by `clone(2)` and leaves at once, once for every 16 to 64 MiB. The kernel then copies what is written to while
     /// anybody still holds it, so it is sound for every reader, as the other ways are.
     ///
     /// - Children come and go, 100 to 1500 a second at full rate. Each counts for `RLIMIT_NPROC` and `pids.max` while it lives.
@@ -236,8 +236,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///   could take one away, and the way is left then.
     /// - A child takes 120 to 200 µs, in which the other threads of the process cannot map memory, and some 18 to 37 µs more for
     ///   each MiB of small pages of private memory that the process has touched. Afterwards each of those costs a fault when it
-    ///   is written for the first time. Pools of 16 and of 64 MiB are tried; where children take more than a
-    ///   third of the time with the larger one, the way is refused.
+    ///   is written for the first time. Where children take more than a fifth of the time the pool grows from 16
+    ///   to up to 64 MiB, and where they take more than a third of it even so, the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
     ///
     /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB.
@@ -247,7 +247,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self
     }
 
-    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of 16 or 64 MiB, whichever is faster.
+    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of one of 16 to 64 MiB.
     #[must_use]
     pub fn with_pool(mut self, bytes: usize) -> Self {
         self.pool = Some(bytes);

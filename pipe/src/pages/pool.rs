@@ -13,10 +13,12 @@ use crate::sys::{self, SpliceFlags};
 
 /// The largest pool, in bytes.
 const LARGEST: usize = 64 << 20;
-/// Where a turn takes a larger part of the time of a round than this, the pool grows, and if it cannot another way is better. What
-/// turns cost this writer shows in its rate, but the other threads of the process pay, too.
+/// Where a turn takes a larger part of the time of a round than this, the pool grows.
+const GROW_ABOVE: u32 = 5;
+/// And where it takes more than this with the largest pool, another way is better. What turns cost this writer shows in its rate,
+/// but the other threads of the process pay, too.
 const TURN_AT_MOST: u32 = 3;
-/// So many turns in a row that take more.
+/// So many turns in a row that take more than that.
 const TOO_DEAR: u32 = 4;
 
 /// Huge pages that are lent one after the other, round and round.
@@ -35,6 +37,8 @@ pub(crate) struct Pool {
     turns: &'static Turns,
     /// Bytes that it has at least, since turns were too dear for fewer.
     at_least: usize,
+    /// Whether the last page that was gone on to was one that came back.
+    came_back: bool,
     /// When the last turn was over.
     turned: Option<Instant>,
     too_dear: u32,
@@ -52,6 +56,7 @@ impl Pool {
             pages: HugePages::new(page, Some(turns))?,
             turns,
             at_least: 0,
+            came_back: false,
             turned: None,
             too_dear: 0,
         })
@@ -60,6 +65,11 @@ impl Pool {
     /// The pages that are filled and lent.
     pub(crate) fn pages(&mut self) -> &mut HugePages {
         &mut self.pages
+    }
+
+    /// Whether pages come back: new ones, while the pool grows, are dearer.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.came_back
     }
 
     /// Goes on to another page of a pool of so many bytes, and `ahead` for what waits. Whoever holds what was lent before keeps it
@@ -77,6 +87,7 @@ impl Pool {
         if self.pages.count() >= count {
             oldest = self.pages.take_oldest();
         }
+        self.came_back = oldest.is_some();
         let page = match oldest {
             Some(mut lent) => {
                 if let Some(at) = lent.at {
@@ -108,19 +119,24 @@ impl Pool {
         let Some(round) = round else {
             return Ok(());
         };
-        if took * TURN_AT_MOST <= round + took {
+        let at_most = if bytes < LARGEST {
+            GROW_ABOVE
+        } else {
+            TURN_AT_MOST
+        };
+        if took * at_most <= round + took {
             self.too_dear = 0;
             return Ok(());
         }
         self.too_dear += 1;
+        if bytes < LARGEST && self.too_dear > 1 {
+            self.too_dear = 0;
+            self.at_least = (bytes * 2).min(LARGEST);
+        }
         if self.too_dear < TOO_DEAR {
             return Ok(());
         }
         self.too_dear = 0;
-        if bytes < LARGEST {
-            self.at_least = (bytes * 2).min(LARGEST);
-            return Ok(());
-        }
         let error = Error::new(
             "copy-on-write is too dear in a process of this size",
             format!(

@@ -33,6 +33,10 @@ impl Lender for Cow {
         self.pool.go_on(round.pool, round.ahead)
     }
 
+    fn is_settled(&self) -> bool {
+        self.pool.is_complete()
+    }
+
     fn pages(&mut self) -> &mut HugePages {
         self.pool.pages()
     }

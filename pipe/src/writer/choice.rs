@@ -210,8 +210,8 @@ impl Choice {
         };
     }
 
-    /// Learns how long a form took to move some bytes, waiting included.
-    pub(super) fn record(&mut self, form: Form, bytes: usize, time: Duration) {
+    /// Learns how long a form took to move some bytes, waiting included. What it did before it had `settled` does not count.
+    pub(super) fn record(&mut self, form: Form, bytes: usize, time: Duration, settled: bool) {
         if form != self.current() {
             return; // begun before a change
         }
@@ -226,7 +226,7 @@ impl Choice {
         if self.trying.is_some() {
             self.tried += bytes;
         }
-        if self.settling > 0 {
+        if self.settling > 0 || !settled {
             self.settling = self.settling.saturating_sub(bytes);
             return;
         }

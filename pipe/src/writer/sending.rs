@@ -24,7 +24,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         if sent >= LARGE
             && let (Some(since), Some(ways)) = (since, &mut self.ways)
         {
-            ways.choice.record(form, sent, since.elapsed());
+            let settled = ways.lender(form.way).is_none_or(|l| l.is_settled());
+            ways.choice.record(form, sent, since.elapsed(), settled);
         }
     }
 

@@ -16,7 +16,12 @@ fn spend(choice: &mut Choice, total: u64, machine: Machine) -> Vec<(Form, u64)> 
             Some((_, bytes)) => *bytes += MIB,
             None => spent.push((form, MIB)),
         }
-        choice.record(form, MIB as usize, Duration::from_micros(machine(form)));
+        choice.record(
+            form,
+            MIB as usize,
+            Duration::from_micros(machine(form)),
+            true,
+        );
     }
     spent
 }
