@@ -196,7 +196,8 @@ impl Drop for Leaving {
     }
 }
 
-/// Makes a child that does nothing but leave, which can be waited for (`CLONE_PIDFD`, Linux 5.2). With `told` it stays until that is readable, [`STAYS_AT_MOST`] long.
+/// Makes a child that does nothing but leave, which can be waited for (`CLONE_PIDFD`, Linux 5.2). With `told` it stays until that
+/// is readable, [`STAYS_AT_MOST`] long.
 ///
 /// It has this program's signal handlers, and is in its process group: were a Ctrl-C of the terminal to come, it would run the
 /// handler. So all signals are blocked while it is made. It shares the table of descriptors and the working directory, so that

@@ -140,8 +140,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// asks for it. It is copied, as by `write`,
     /// - unless the writer allows [`copy_on_write`](Self::copy_on_write), which says what that does to the process: each call
     ///   that lends makes a child, for every 16 MiB;
-    /// - where another way than [`Way::Cow`] is forced (with that one it lends, no matter whether copying is faster), and into what is not a pipe, or a pipe of packets, or one that does not
-    ///   block;
+    /// - where another way than [`Way::Cow`] is forced (with that one it lends, no matter whether copying is faster);
+    /// - into what is not a pipe, or a pipe of packets, or one that does not block;
     /// - before Linux 6.11, without `/proc`, or where a sandbox forbids `clone` or `vmsplice`;
     /// - where the memory is shared, or of a file, or of hugetlb pages, or kept from forked children (`MADV_DONTFORK`,
     ///   `MADV_WIPEONFORK`), or pinned by a device or `io_uring`, or still shared with a forked child;
@@ -313,6 +313,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
 
     /// Lends the first bytes of a part that is whole huge pages.
     fn lend_part(&mut self, part: &[u8]) -> io::Result<Lent> {
+        self.send_queued(0)?; // what was copied before it may wait
         let always = self.lends_always();
         let lending = &mut self.lending;
         if lending

@@ -283,6 +283,9 @@ fn any_part_of_a_buffer_may_be_lent_between_other_writes() {
         if rng.once_in(2) {
             writer = writer.keep_capacity();
         }
+        if rng.once_in(2) {
+            writer = writer.with_ahead(rng.pick(&[100_000, 3 * MIB]));
+        }
         let mut buffer = pages(rng.between(4, 14) * MIB, PageKind::Huge);
         let mut sent = 0;
         while sent < 30 * MIB {
