@@ -122,9 +122,9 @@ impl Private {
         while self.held > 0 {
             let end = bytes.len();
             bytes.resize(end + self.held, 0);
-            let n = self.read(&mut bytes[end..])?;
-            bytes.truncate(end + n);
-            if n == 0 {
+            let read = self.read(&mut bytes[end..]);
+            bytes.truncate(end + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }

@@ -407,10 +407,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let rest = left - len;
         while self.block.left > rest {
             let len = self.block.left - rest;
-            self.block.left -= match self.block.way {
+            match self.block.way {
                 way if way.lends() => self.commit_lent(way, len)?,
                 _ => self.commit_heap(len)?,
-            };
+            }
         }
         Ok(())
     }

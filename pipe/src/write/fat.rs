@@ -14,9 +14,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::capacity;
 use crate::error::{Error, Result};
 use crate::pages::forked::Owner;
+use crate::private::Private;
 use crate::sys::fault::{Call, allow};
 use crate::sys::{self, SpliceFlags};
 
@@ -42,36 +42,21 @@ struct Ends {
     rx: OwnedFd,
 }
 
-/// A pipe of our own, in which slots wait, and what waits behind it in the socket.
+/// A pipe of our own, in which slots wait, and how many bytes wait behind it in the socket.
 #[derive(Debug)]
 struct Queue {
-    out: OwnedFd,
-    into: OwnedFd,
-    in_pipe: usize,
+    pipe: Private,
     in_socket: usize,
 }
 
 impl Queue {
-    fn new() -> io::Result<Self> {
-        let (out, into) = sys::pipe()?;
-        let _ = capacity::largest(&into); // a smaller one holds fewer slots
-        Ok(Self {
-            out,
-            into,
-            in_pipe: 0,
-            in_socket: 0,
-        })
-    }
-
     /// Moves what waits in the socket into the pipe, as far as it has room.
     fn fill(&mut self, ends: &Ends) -> io::Result<()> {
         while self.in_socket > 0 {
-            match sys::splice(&ends.rx, &self.into, self.in_socket, SpliceFlags::NONBLOCK) {
+            let nonblocking = SpliceFlags::NONBLOCK;
+            match self.pipe.fill(&ends.rx, self.in_socket, nonblocking) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    self.in_socket -= n;
-                    self.in_pipe += n;
-                }
+                Ok(n) => self.in_socket -= n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) => return Err(e),
             }
@@ -140,7 +125,7 @@ impl Fat {
             self.queue = None;
             return 0;
         }
-        queue.in_pipe + queue.in_socket
+        queue.pipe.held() + queue.in_socket
     }
 
     /// Copies bytes into slots that wait until they are [sent](Self::send_queued). Returns how many.
@@ -148,9 +133,13 @@ impl Fat {
     /// # Errors
     /// `WouldBlock` while no more can wait. No memory, no descriptors: then nothing was copied.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.queued();
+        if !self.owner.is_this_process() {
+            *self = Self::new()?;
+        }
         if self.queue.is_none() {
-            self.queue = Some(Queue::new()?);
+            let pipe = Private::large().map_err(io::Error::other)?;
+            let in_socket = 0;
+            self.queue = Some(Queue { pipe, in_socket });
         }
         if let Some(queue) = &mut self.queue {
             queue.fill(&self.ends)?;
@@ -179,12 +168,10 @@ impl Fat {
         let Some(queue) = &mut self.queue else {
             return Ok(0);
         };
-        if queue.in_pipe == 0 {
+        if queue.pipe.held() == 0 {
             queue.fill(&self.ends)?;
         }
-        let moved = sys::splice(&queue.out, pipe, most.min(queue.in_pipe), flags)?;
-        queue.in_pipe -= moved;
-        Ok(moved)
+        queue.pipe.deliver(pipe, most, flags)
     }
 
     /// Takes out all that waits, so that it can be sent some other way.
@@ -195,19 +182,16 @@ impl Fat {
         let Some(queue) = &mut self.queue else {
             return Ok(());
         };
-        for (from, left) in [
-            (&queue.out, &mut queue.in_pipe),
-            (&self.ends.rx, &mut queue.in_socket),
-        ] {
-            while *left > 0 {
-                let start = into.len();
-                into.resize(start + *left, 0);
-                let read = sys::read(from, &mut into[start..]);
-                into.truncate(start + *read.as_ref().unwrap_or(&0));
-                match read? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    n => *left -= n,
-                }
+        queue.pipe.take_all(into)?;
+        // By read(2): splice(2) may be what is refused.
+        while queue.in_socket > 0 {
+            let end = into.len();
+            into.resize(end + queue.in_socket, 0);
+            let read = sys::read(&self.ends.rx, &mut into[end..]);
+            into.truncate(end + *read.as_ref().unwrap_or(&0));
+            match read? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => queue.in_socket -= n,
             }
         }
         Ok(())

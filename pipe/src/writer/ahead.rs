@@ -235,7 +235,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let moved = (left_over.len() - before) as u64;
         self.moved[way as usize] -= moved;
         self.moved[Way::Copy as usize] += moved;
-        taken?;
+        taken.map_err(io::Error::other)?; // it is no error of the pipe
         ways.refuse(way, reason, may_pass);
         Ok(())
     }

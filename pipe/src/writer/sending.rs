@@ -29,7 +29,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
     }
 
-    pub(super) fn commit_lent(&mut self, way: Way, len: usize) -> io::Result<usize> {
+    /// Sends, or lets wait, some of the first `len` bytes of the block, which lies in memory that is lent.
+    pub(super) fn commit_lent(&mut self, way: Way, len: usize) -> io::Result<()> {
         let form = self.block.form;
         let ahead = self.ahead_of(form);
         if ahead >= len && (len >= LARGE || self.queued() > 0) {
@@ -38,9 +39,11 @@ impl<Fd: AsFd> PipeWriter<Fd> {
                 return self.commit_heap(len); // refused, while others were sent
             }
             self.put(way, len)?;
+            self.block.left -= len;
+            self.offer();
             let opened = self.block.opened.take();
             self.record(form, len, opened);
-            return Ok(len);
+            return Ok(());
         }
         self.send_queued(0)?;
         if self.block.way != way {
@@ -58,11 +61,12 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         };
         match sent {
             Ok(n) => {
+                self.block.left -= n;
                 let opened = self.block.opened.take();
                 let form = if len >= LARGE { form } else { Form::COPY };
                 self.count(form.way, n);
                 self.record(form, n, opened);
-                Ok(n)
+                Ok(())
             }
             // Nothing has moved: the bytes are still there, and go another way.
             Err(e) if is_refusal(&e) => {
@@ -84,7 +88,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         Ok(())
     }
 
-    pub(super) fn commit_heap(&mut self, len: usize) -> io::Result<usize> {
+    /// Sends, or lets wait, some of the first `len` bytes of the block, which lies elsewhere.
+    pub(super) fn commit_heap(&mut self, len: usize) -> io::Result<()> {
         let heap = std::mem::take(&mut self.block.heap);
         let at = self.block.in_heap.start;
         let opened = self.block.opened.take();
@@ -92,7 +97,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self.block.heap = heap;
         let sent = sent?;
         self.block.in_heap.start += sent;
-        Ok(sent)
+        self.block.left -= sent;
+        Ok(())
     }
 
     /// Whether the descriptor is non-blocking now. Others who share its description may change that at any time, so it
@@ -178,14 +184,14 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
         let room = self.room_to_wait(form.way, bytes.len(), ahead)?;
         self.put(form.way, room)?;
+        self.offer();
         Ok(room)
     }
 
-    /// Lets what was prepared wait, or some of it go if there is room.
+    /// Lets what was prepared wait.
     fn put(&mut self, way: Way, len: usize) -> io::Result<()> {
         lender(&mut self.ways, way)?.pages().put(len);
         self.count(way, len);
-        self.offer();
         Ok(())
     }
 

@@ -120,7 +120,7 @@ fn both_sides_of_a_fork_go_on_in_pipes_of_their_own() {
             let sequence = feed.sequence;
             let (read_end, write_end) = sys::pipe().expect("a pipe");
             let (read_childs, childs) = sys::pipe().expect("a pipe");
-            let mut writer = writer(write_end, way);
+            let mut writer = feed.maybe_ahead(writer(write_end, way));
             let total = feed.rng.between(1, 3 << 20);
             let before = feed.rng.between(1, total);
             let reader = read_from(Kind::Onwards, read_end, sequence, 0);
