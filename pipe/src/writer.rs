@@ -247,7 +247,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self
     }
 
-    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of one of 16 to 64 MiB.
+    /// Gives [`Way::Cow`] a pool of so many bytes (at least a huge page), in place of one of 16 to 64 MiB. Below 16 MiB it stays so,
+    /// however often children are made; a larger one grows as the others do.
     #[must_use]
     pub fn with_pool(mut self, bytes: usize) -> Self {
         self.pool = Some(bytes);

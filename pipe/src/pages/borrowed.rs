@@ -105,17 +105,16 @@ pub(crate) enum Part {
 }
 
 /// Lends the first bytes of `part`, which must be whole huge pages, as far as they are huge; fewer than `least` are not worth
-/// it. Where some of them are huge, or were when they were lent before (`again`), what has become small pages since is made huge
-/// again.
+/// it. What has become small pages is made huge again: a turn of another thread does that to memory that is being written to.
 ///
 /// # Errors
 /// Nothing can be lent, whatever the memory, or not now. Nobody has seen anything then.
-pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
+pub(crate) fn queue(part: &[u8], least: usize) -> Result<Part> {
     let lookup = Lookup::new()?;
     let start = part.as_ptr() as usize;
     let all = start..start + part.len();
     let mut huge = lookup.huge(all.clone())?;
-    if (again || !huge.is_empty()) && huge != [all.clone()] && collapse(part) {
+    if huge != [all.clone()] && lookup.is_private(all.clone())? && collapse(part) {
         huge = lookup.huge(all)?;
     }
     let range = match huge.first() {
@@ -129,7 +128,10 @@ pub(crate) fn queue(part: &[u8], least: usize, again: bool) -> Result<Part> {
     }
     let looks = !leaves_out(LeaveOut::Look);
     if looks && !lookup.is_private(range.clone())? {
-        return Ok(Part::Refused(len, "it is shared, or of hugetlb pages"));
+        return Ok(Part::Refused(
+            len,
+            "it is shared, of a file, or of hugetlb pages",
+        ));
     }
     let mut queue = Queue {
         pipes: Vec::new(),

@@ -75,7 +75,7 @@ impl Lookup {
             .collect())
     }
 
-    /// Whether all of a range is private memory, and not of hugetlb pages: Linux 6.11.
+    /// Whether all of a range is private memory, of no file, and not of hugetlb pages: Linux 6.11.
     pub(super) fn is_private(&self, range: Range<usize>) -> Result<bool> {
         let mut at = range.start as u64;
         while at < range.end as u64 {
@@ -93,7 +93,8 @@ impl Lookup {
                 Err(e) => return Err(cannot_tell(e.into(), "use Linux 6.11 or newer")),
             }
             let small = query.vma_page_size == rustix::param::page_size() as u64;
-            if !small || query.vma_flags & VMA_SHARED != 0 || query.vma_end <= at {
+            let of_file = query.inode != 0 || query.vma_flags & VMA_SHARED != 0;
+            if !small || of_file || query.vma_end <= at {
                 return Ok(false);
             }
             at = query.vma_end;

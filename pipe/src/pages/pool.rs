@@ -11,7 +11,9 @@ use crate::size::Size;
 use crate::sys::fault::{LeaveOut, leaves_out};
 use crate::sys::{self, SpliceFlags};
 
-/// The largest pool, in bytes.
+/// A pool that is smaller than this, in bytes, was asked for: it stays as it is, whatever its turns cost.
+const SMALLEST: usize = 16 << 20;
+/// The largest pool that is grown to.
 const LARGEST: usize = 64 << 20;
 /// Where a turn takes a larger part of the time of a round than this, the pool grows.
 const GROW_ABOVE: u32 = 5;
@@ -116,7 +118,7 @@ impl Pool {
             return Ok(()); // another thread has made it
         }
         self.turned = Some(Instant::now());
-        let Some(round) = round else {
+        let Some(round) = round.filter(|_| bytes >= SMALLEST) else {
             return Ok(());
         };
         let at_most = if bytes < LARGEST {

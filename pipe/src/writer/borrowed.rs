@@ -36,8 +36,6 @@ pub(super) struct Lending {
     worth: Worth,
     /// Refused for all memory.
     refused: Option<Refusal>,
-    /// Addresses of memory that was lent of late, or was about to be.
-    lent: Vec<Range<usize>>,
     /// Memory that was refused of late, by its addresses.
     memory: Vec<(Range<usize>, Refusal)>,
     /// Why the last part that was refused for what it is was so.
@@ -93,14 +91,6 @@ impl Lending {
             self.memory.remove(0);
         }
         self.memory.push((addresses, refusal));
-    }
-
-    fn remember(&mut self, addresses: Range<usize>) {
-        self.lent.retain(|known| !overlap(known, &addresses));
-        if self.lent.len() == REMEMBERED {
-            self.lent.remove(0);
-        }
-        self.lent.push(addresses);
     }
 
     /// Why these addresses, or any, are not to be asked about now.
@@ -196,10 +186,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let lent = self.lending.bytes > before;
         let start = bytes.as_ptr() as usize;
         let addresses = start + whole.start..start + whole.end;
-        match self.lending.of_memory.take() {
-            Some(why) if !lent => self.lending.refuse_memory(addresses, why),
-            _ if lends => self.lending.remember(addresses),
-            _ => {}
+        if let Some(why) = self.lending.of_memory.take()
+            && !lent
+        {
+            self.lending.refuse_memory(addresses, why);
         }
         if let Ok(sent) = sent {
             self.lending.worth.sent(lent, sent, Instant::now());
@@ -323,11 +313,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         {
             return Ok(Lent::Refused(part.len())); // by an earlier part
         }
-        let start = part.as_ptr() as usize;
-        let addresses = start..start + part.len();
-        let again = lending.lent.iter().any(|lent| overlap(lent, &addresses));
         let least = if always { 0 } else { lending.worth.least() };
-        let (mut queue, len) = match queue(part, least, again) {
+        let (mut queue, len) = match queue(part, least) {
             Ok(Part::Lent(queue, len)) => {
                 lending.refused = None;
                 (queue, len)
