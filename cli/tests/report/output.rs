@@ -83,7 +83,7 @@ fn the_committed_picture_is_of_the_committed_run() {
     for (file, form) in [("ladder.svg", &[][..]), ("ladder-phone.svg", &["--narrow"])] {
         let pictured = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../runs/2026-11-21-epyc-kvm-near/ladder.json"
+            "/../runs/2026-11-22-epyc-kvm-ahead/ladder.json"
         );
         let mut command = report(place.path(), &[pictured, "--svg", "ladder", "-o", "-"]);
         command.args(form);
@@ -94,7 +94,7 @@ fn the_committed_picture_is_of_the_committed_run() {
         let again = form.join(" ");
         assert!(
             run.out == committed,
-            "make it again: fullbore report runs/2026-11-21-epyc-kvm-near/ladder.json --svg ladder {again} -o docs/{file}"
+            "make it again: fullbore report runs/2026-11-22-epyc-kvm-ahead/ladder.json --svg ladder {again} -o docs/{file}"
         );
     }
 }
