@@ -271,10 +271,10 @@ ladder() {
     try "$F ladder --rounds 1 --seconds 0.1 --no-save"
     cp /tmp/.out /tmp/w/ladder
     # A rung that cannot run says why in its line.
-    for rung in write-read vmsplice-read-huge fat-constant copy-tuned fat-read; do
+    for rung in write-read vmsplice-read-huge fat-constant copy-tuned fat-read-ahead; do
         grep -qE "^$rung +[0-9]" /tmp/w/ladder || code="$code without $rung"
     done
-    ! fresh_is_due || grep -qE '^fresh-read +[0-9]' /tmp/w/ladder || code="$code without fresh-read"
+    ! fresh_is_due || grep -qE '^fresh-read-ahead +[0-9]' /tmp/w/ladder || code="$code without fresh-read-ahead"
     if [ "$code" = 0 ]; then
         ok "ladder ($WHO)"
     else
