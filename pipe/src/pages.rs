@@ -271,7 +271,12 @@ fn hugetlb_size(meminfo: &str) -> Option<usize> {
     let line = meminfo
         .lines()
         .find_map(|l| l.strip_prefix("Hugepagesize:"))?;
-    let kib: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    bytes_of_kb(line)
+}
+
+/// The number of a line such as `2048 kB` in the files of /proc, in bytes.
+fn bytes_of_kb(value: &str) -> Option<usize> {
+    let kib: usize = value.trim().strip_suffix(" kB")?.parse().ok()?;
     kib.checked_mul(1024)
 }
 

@@ -56,8 +56,7 @@ fn huge_bytes(rollup: &str) -> Option<u64> {
     let line = rollup
         .lines()
         .find_map(|l| l.strip_prefix("AnonHugePages:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
+    super::bytes_of_kb(line).map(|bytes| bytes as u64)
 }
 
 #[cfg(test)]

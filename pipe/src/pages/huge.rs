@@ -266,7 +266,7 @@ impl HugePages {
     }
 
     /// How many pages there are.
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.pages.len()
     }
 
@@ -402,6 +402,17 @@ impl HugePages {
     /// Hands nothing more out.
     pub(super) fn close(&mut self) {
         self.skip(self.room());
+    }
+
+    /// Hands nothing more out, and takes out the page that is begun again next where `round` pages are gone round; `None` where
+    /// there are fewer, or what comes next still waits. Pages of a longer round, or of a longer queue, are given back.
+    pub(super) fn take_next(&mut self, round: usize) -> Option<Lent> {
+        self.close();
+        while self.count() > round.max(1) && self.take_oldest().is_some() {}
+        if self.count() < round.max(1) {
+            return None;
+        }
+        self.take_oldest()
     }
 
     /// Takes the page out that was begun before all others, unless a part of it waits. Whoever holds it keeps it.

@@ -60,17 +60,11 @@ impl Lend {
     }
 
     fn go_on(&mut self, round: usize, aside: bool) -> Result<()> {
-        self.pages.close();
-        // Pages of a longer round, and of a longer queue.
-        while self.pages.count() > round.max(1) && self.pages.take_oldest().is_some() {}
-        let mut oldest = None;
-        if self.pages.count() >= round.max(1) {
-            oldest = self.pages.take_oldest().map(|lent| lent.page);
+        let mut next = self.pages.take_next(round).map(|lent| lent.page);
+        if aside && next.is_some() {
+            next = std::mem::replace(&mut self.aside, next);
         }
-        if aside && oldest.is_some() {
-            oldest = std::mem::replace(&mut self.aside, oldest);
-        }
-        let page = match oldest {
+        let page = match next {
             Some(mut page) => {
                 page.renew()?;
                 page

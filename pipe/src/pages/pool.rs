@@ -81,16 +81,12 @@ impl Pool {
     /// No child for a turn, or turns that take too long for what they give, or no huge page to be had. Then nothing more is
     /// handed out.
     pub(crate) fn go_on(&mut self, bytes: usize, ahead: usize) -> Result<()> {
-        self.pages.close();
         let bytes = bytes.max(self.at_least);
-        let count = ((bytes + ahead) / self.pages.page_len()).max(1);
-        while self.pages.count() > count && self.pages.take_oldest().is_some() {}
-        let mut oldest = None;
-        if self.pages.count() >= count {
-            oldest = self.pages.take_oldest();
-        }
-        self.came_back = oldest.is_some();
-        let page = match oldest {
+        let next = self
+            .pages
+            .take_next((bytes + ahead) / self.pages.page_len());
+        self.came_back = next.is_some();
+        let page = match next {
             Some(mut lent) => {
                 if let Some(at) = lent.at {
                     if !leaves_out(LeaveOut::Turn) {

@@ -59,8 +59,7 @@ fn smaps_huge_bytes(smaps: &str, address: usize, len: usize, kind: PageKind) -> 
             && start <= address
             && address + len <= end
         {
-            let kib: usize = value.trim().strip_suffix(" kB")?.parse().ok()?;
-            let not_huge = (end - start).saturating_sub(kib * 1024);
+            let not_huge = (end - start).saturating_sub(super::bytes_of_kb(value)?);
             return Some(len.saturating_sub(not_huge));
         }
     }
