@@ -79,6 +79,13 @@ impl LeftOver {
         &self.bytes[self.sent..]
     }
 
+    /// Where more is put, which is this process' own.
+    fn behind(&mut self) -> &mut Vec<u8> {
+        self.rest(); // forgets what is the parent's
+        self.owner = Owner::this_process().ok();
+        &mut self.bytes
+    }
+
     fn take(&mut self, len: usize) {
         self.sent += len;
         if self.sent == self.bytes.len() {
@@ -164,8 +171,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         };
         match sent {
             Err(e) if is_refusal(&e) => {
-                let may_pass = is_passing(&e);
-                self.refuse(way, e, may_pass)?;
+                self.refuse_by(way, e)?;
                 self.send_some_queued(most, flags)
             }
             other => other,
@@ -198,6 +204,15 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         }
     }
 
+    /// Gives a way up which a system call has refused.
+    ///
+    /// # Errors
+    /// As for [`refuse`](Self::refuse).
+    pub(super) fn refuse_by(&mut self, way: Way, error: io::Error) -> io::Result<()> {
+        let may_pass = is_passing(&error);
+        self.refuse(way, error, may_pass)
+    }
+
     /// Gives a way up, and takes out of it what waits there, and the block.
     ///
     /// # Errors
@@ -211,9 +226,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         if self.block.way == way && way.lends() && self.block.left > 0 {
             let _ = self.move_block_to_heap(); // an error says that there is none
         }
-        let before = self.left_over.bytes.len();
-        let left_over = &mut self.left_over.bytes;
-        self.left_over.owner = Owner::this_process().ok();
+        let left_over = self.left_over.behind();
+        let before = left_over.len();
         let Some(ways) = &mut self.ways else {
             return Ok(());
         };

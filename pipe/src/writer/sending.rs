@@ -8,7 +8,6 @@ use super::choice::Form;
 use super::ways::Ways;
 use super::{LARGE, PipeWriter, Way};
 use crate::capacity;
-use crate::error::is_passing;
 use crate::sys::{self, End, SpliceFlags};
 use crate::wait::{Wait, events};
 use crate::write::Lender;
@@ -70,8 +69,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             }
             // Nothing has moved: the bytes are still there, and go another way.
             Err(e) if is_refusal(&e) => {
-                let may_pass = is_passing(&e);
-                self.refuse(way, e, may_pass)?;
+                self.refuse_by(way, e)?;
                 self.commit_heap(len)
             }
             Err(e) => Err(e),
@@ -323,8 +321,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             match written {
                 Err(e) if way != Way::Copy && is_refusal(&e) => {
                     if self.decided().is_ready(way) {
-                        let may_pass = is_passing(&e);
-                        self.refuse(way, e, may_pass)?;
+                        self.refuse_by(way, e)?;
                     }
                 }
                 Ok(n) => {
