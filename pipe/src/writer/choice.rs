@@ -35,11 +35,26 @@ const SLOW: f64 = 0.7;
 /// Pools of `cow`. The first one stays in the cache, the second one needs fewer turns.
 const POOLS: [usize; 2] = [16 << 20, 64 << 20];
 
+/// What comes after the first trials, and what costs so much that it comes after that.
+const LAST_RANK: u8 = 5;
+const LATE: u8 = 6;
+
 /// A way, in one of the forms in which it can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) way: Way,
     pub(super) round: Round,
+}
+
+impl Form {
+    pub(super) const COPY: Self = Self {
+        way: Way::Copy,
+        round: Round {
+            keep: false,
+            pool: 0,
+            ahead: 0,
+        },
+    };
 }
 
 /// What may be chosen from.
@@ -92,6 +107,17 @@ struct Candidate {
 }
 
 impl Candidate {
+    fn new(way: Way, round: Round, rank: u8) -> Self {
+        Self {
+            form: Form { way, round },
+            rank,
+            first_rank: rank,
+            ratios: Vec::new(),
+            known: false,
+            due: 0,
+        }
+    }
+
     /// The geometric mean of what is remembered.
     fn mean(&self) -> f64 {
         let logs: f64 = self.ratios.iter().map(|r| r.ln()).sum();
@@ -349,39 +375,11 @@ impl Choice {
     }
 }
 
-impl Form {
-    pub(super) const COPY: Self = Self {
-        way: Way::Copy,
-        round: Round {
-            keep: false,
-            pool: 0,
-            ahead: 0,
-        },
-    };
-}
-
-impl Candidate {
-    fn new(way: Way, round: Round, rank: u8) -> Self {
-        Self {
-            form: Form { way, round },
-            rank,
-            first_rank: rank,
-            ratios: Vec::new(),
-            known: false,
-            due: 0,
-        }
-    }
-}
-
 fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
-
-/// What comes after the first trials, and what costs so much that it comes after that.
-const LAST_RANK: u8 = 5;
-const LATE: u8 = 6;
 
 /// Which of the forms is tried first, if any: together these are some 64 MiB. Others follow when their way is the fastest one, or
 /// by and by.
