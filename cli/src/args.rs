@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use fullbore::size::Size;
+use fullbore_sys::size::Size;
 
 use crate::pair_args::PairArgs;
 
@@ -73,7 +73,7 @@ pub enum Color {
     Never,
 }
 
-pub fn size(text: &str) -> Result<u64, fullbore::size::ParseSizeError> {
+pub fn size(text: &str) -> Result<u64, fullbore_sys::size::ParseSizeError> {
     text.parse::<Size>().map(|s| s.0)
 }
 

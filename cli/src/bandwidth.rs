@@ -5,12 +5,12 @@ mod sheet;
 mod table;
 
 use clap::Args;
-use fullbore::{Error, Result};
 use fullbore_lab::bandwidth::column::{Column, columns};
 use fullbore_lab::bandwidth::measure::{Event, Options, measure};
 use fullbore_lab::bandwidth::result::Run;
 use fullbore_lab::machine::Machine;
 use fullbore_lab::plan::seconds_per_trial;
+use fullbore_sys::{Error, Result};
 
 use crate::args::{Color, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome};

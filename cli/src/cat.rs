@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::{ArgAction, Args};
 use fullbore::pump::Pump;
-use fullbore::size::Size;
-use fullbore::sys::{self, End};
-use fullbore::wait::{Wait, Waiter};
 use fullbore_lab::sys::start;
+use fullbore_sys::calls::{self, End};
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::{Wait, Waiter};
 use rustix::fs::{Advice, FileType, Stat};
 
 use crate::failure::{Failure, Outcome, complain};
@@ -267,7 +267,7 @@ impl Cat {
         let mut out = Vec::with_capacity(PIECE);
         let mut bytes = 0;
         loop {
-            match waiter.until_ready(input, || sys::read(input, &mut buffer)) {
+            match waiter.until_ready(input, || calls::read(input, &mut buffer)) {
                 Ok(0) => break,
                 Ok(n) => {
                     formatter.push(&buffer[..n], &mut out);
@@ -312,7 +312,7 @@ fn is_regular(stat: &Stat) -> bool {
 pub fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     let mut waiter = Waiter::new(Wait::Block, End::Write);
     while !bytes.is_empty() {
-        match waiter.until_ready(out, || sys::write(out, bytes))? {
+        match waiter.until_ready(out, || calls::write(out, bytes))? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             n => bytes = &bytes[n..],
         }

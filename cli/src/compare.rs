@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use fullbore::Error;
 use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
 use fullbore_lab::load::{Kind, Saved, shown};
+use fullbore_sys::Error;
 
 use crate::args::Color;
 use crate::failure::{Failure, Outcome, complain, print_result};

@@ -3,8 +3,8 @@
 mod text;
 
 use clap::Args;
-use fullbore::Error;
 use fullbore_lab::doctor::{Report, examine};
+use fullbore_sys::Error;
 
 use crate::args::Color;
 use crate::failure::Outcome;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use fullbore::Error;
 use fullbore_lab::sys::start;
+use fullbore_sys::Error;
 use rustix::io::Errno;
 
 use crate::quote::visible;

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fullbore::{Error, Result};
 use fullbore_lab::load::{Kind, Saved, load_named, shown};
+use fullbore_sys::{Error, Result};
 
 use crate::failure::complain;
 use crate::saved::state_directory;

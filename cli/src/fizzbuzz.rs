@@ -15,9 +15,10 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::os::fd::BorrowedFd;
 
 use clap::Args;
-use fullbore::size::Size;
-use fullbore::writer::LARGE;
-use fullbore::{Error, PipeWriter, capacity, probe, sys};
+use fullbore::PipeWriter;
+use fullbore_sys::size::Size;
+use fullbore_sys::writer::LARGE;
+use fullbore_sys::{Error, calls, capacity, probe};
 
 use crate::failure::{Failure, Outcome, complain, must_be_open};
 use output::{Output, Sink, thousands_in_block};
@@ -151,7 +152,7 @@ fn default_threads() -> usize {
 
 /// Why buffers cannot be recycled here.
 fn recycle_refusal(out: BorrowedFd<'_>) -> Option<String> {
-    if !sys::is_pipe(out) {
+    if !calls::is_pipe(out) {
         return Some("the output is not a pipe".into());
     }
     probe::fresh_refusal().map(|why| why.to_string())

@@ -1,13 +1,13 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
 use clap::Args;
-use fullbore::Result;
 use fullbore_lab::ladder::{Event, Options, climb};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::plan::seconds_per_trial;
 use fullbore_lab::run::Run;
 use fullbore_lab::rung::Rung;
 use fullbore_lab::trial::Until;
+use fullbore_sys::Result;
 
 use crate::args::{Color, positive_size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome, complain};

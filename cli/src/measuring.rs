@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Args;
-use fullbore::{Error, Result};
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_lab::rung::{self, Rung};
 use fullbore_lab::sys;
+use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
 use crate::args::Color;

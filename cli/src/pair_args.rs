@@ -1,10 +1,10 @@
 //! What `write` and `read` may be told, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
-use fullbore::pages::PageKind;
-use fullbore::wait::Wait;
-use fullbore::{Error, Result};
 use fullbore_lab::config::{Config, PipeSize, ReadWith, WriteWith};
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::{Error, Result};
 
 use crate::args::{seconds, size};
 

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fullbore::size::Size;
-use fullbore::{Error, Result};
 use fullbore_lab::config::{Config, PipeSize};
 use fullbore_lab::side::{Counters, Path};
+use fullbore_sys::size::Size;
+use fullbore_sys::{Error, Result};
 
 use crate::failure::complain;
 

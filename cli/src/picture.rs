@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fullbore::Error;
 use fullbore_lab::sys::start;
+use fullbore_sys::Error;
 
 use crate::failure::{Failure, Outcome, print_result};
 use crate::saved;

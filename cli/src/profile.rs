@@ -5,10 +5,10 @@ mod draw;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore::{Error, Result};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::profile::result::{Profile, RungProfile};
 use fullbore_lab::profile::{self, Options, explain, flame, sample};
+use fullbore_sys::{Error, Result};
 
 use crate::args::{Color, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome};

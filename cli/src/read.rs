@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fullbore::Error;
-use fullbore::pages::PageKind;
-use fullbore::size::Size;
-use fullbore::wait::Wait;
 use fullbore_lab::config::{Config, ReadWith, WriteWith};
 use fullbore_lab::reader::Reader;
 use fullbore_lab::side::{Counters, Path, Watch};
 use fullbore_lab::sys;
+use fullbore_sys::Error;
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::Wait;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome, must_be_open, print_result};
@@ -95,7 +95,7 @@ impl Report {
     fn print(&self, progress: &Progress) -> Outcome {
         let counters = progress.counters;
         let (seconds, gib_per_s) = progress.rate();
-        let capacity = fullbore::capacity::get(rustix::stdio::stdin());
+        let capacity = fullbore_sys::capacity::get(rustix::stdio::stdin());
         let result = Measured {
             gib_per_s,
             bytes: counters.bytes,

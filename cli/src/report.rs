@@ -8,10 +8,10 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use fullbore::Error;
 use fullbore_lab::load::{Kind, Saved};
 use fullbore_lab::report::{self, Chart, Layout};
 use fullbore_lab::sys::start;
+use fullbore_sys::Error;
 
 use crate::failure::{Failure, Outcome, complain, printed};
 use crate::saved;

@@ -53,9 +53,9 @@ pub struct RingArgs {
 }
 
 fn page_size(text: &str) -> Result<usize, String> {
-    let size: fullbore::size::Size = text
+    let size: fullbore_sys::size::Size = text
         .parse()
-        .map_err(|e: fullbore::size::ParseSizeError| e.to_string())?;
+        .map_err(|e: fullbore_sys::size::ParseSizeError| e.to_string())?;
     usize::try_from(size.0)
         .ok()
         .filter(|n| n.is_power_of_two() && (4096..=1 << 20).contains(n))

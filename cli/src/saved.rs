@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
 /// Where one run is saved.

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use fullbore::{Error, Result};
 use fullbore_lab::sys::start;
+use fullbore_sys::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use fullbore::Error;
 use fullbore_lab::sys::start;
+use fullbore_sys::Error;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::args::link_of;

@@ -1,12 +1,12 @@
 //! `fullbore sweep`: buffer size × capacity of the pipe.
 
 use clap::{Args, ValueEnum};
-use fullbore::pages::PageKind;
-use fullbore::wait::Wait;
-use fullbore::{Error, Result, capacity};
 use fullbore_lab::config::{ReadWith, WriteWith};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::{Error, Result, capacity};
 
 use crate::args::{Color, size, trial_seconds, two_cpus};
 use crate::failure::{Failure, Outcome};
@@ -172,7 +172,7 @@ fn sizes(
 }
 
 fn largest_granted() -> Result<u64> {
-    let (_, end) = fullbore::sys::pipe()
+    let (_, end) = fullbore_sys::calls::pipe()
         .map_err(|e| Error::system("a pipe cannot be made", e, "close other programs' pipes"))?;
     Ok(capacity::largest(end)?.granted as u64)
 }

@@ -124,7 +124,7 @@ fn headline(run: &Run) -> String {
     let machine = &run.head.machine;
     let each = match run.method.until {
         Until::Seconds(s) => format!("{s:.2} s"),
-        Until::Bytes(n) => fullbore::size::Size(n).to_string(),
+        Until::Bytes(n) => fullbore_sys::size::Size(n).to_string(),
     };
     let travel = run
         .rungs

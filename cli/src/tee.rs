@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::{ArgAction, Args};
 use fullbore::fanout::Fanout;
-use fullbore::size::Size;
 use fullbore_lab::sys::start;
+use fullbore_sys::size::Size;
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::quote::quoted;
@@ -165,7 +165,7 @@ impl Tee {
         let input = rustix::stdio::stdin();
         if outputs.is_empty() {
             // Only a closed standard output, which fails as soon as there is something to write.
-            return match fullbore::sys::read(input, &mut [0]) {
+            return match fullbore_sys::calls::read(input, &mut [0]) {
                 Ok(0) => Ok(()),
                 Ok(_) => self.output_failed(standard.0, &rustix::io::Errno::BADF.into()),
                 Err(e) => self.input_failed(&e),

@@ -5,11 +5,11 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore::Error;
-use fullbore::pages::{PageKind, Pages, Request, page_size};
-use fullbore::size::{ParseSizeError, Size};
 use fullbore_lab::pagemap::{Look, Process, look};
 use fullbore_lab::walk::{self, Decoded, Field, Leaf, Levels, Place, parse_address, svg, verdict};
+use fullbore_sys::Error;
+use fullbore_sys::pages::{PageKind, Pages, Request, page_size};
+use fullbore_sys::size::{ParseSizeError, Size};
 use serde::Serialize;
 
 use crate::args::Color;

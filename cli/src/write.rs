@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use fullbore::size::Size;
-use fullbore::writer::LARGE;
 use fullbore_lab::faults::FaultCounter;
 use fullbore_lab::side::{Counters, Watch};
 use fullbore_lab::sys;
 use fullbore_lab::writer::Writer;
+use fullbore_sys::size::Size;
+use fullbore_sys::writer::LARGE;
 
 use crate::failure::{Failure, Outcome, complain, must_be_open};
 use crate::pair_args::{PairArgs, Side};

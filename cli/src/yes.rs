@@ -51,8 +51,8 @@ pub fn run(args: &YesArgs) -> Outcome {
     let mut way = "write, the reader wanted less than 1MiB".to_owned();
     let result = by_hand(&line, out).and_then(|()| {
         // This reader wants more. What the pipe holds is references to the same few pages, however much it is.
-        if fullbore::sys::is_pipe(out) {
-            let _ = fullbore::capacity::largest(out); // what is refused is not needed
+        if fullbore_sys::calls::is_pipe(out) {
+            let _ = fullbore_sys::capacity::largest(out); // what is refused is not needed
         }
         let result = constant.write_all(out, u64::MAX);
         way = constant.path();

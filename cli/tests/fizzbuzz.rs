@@ -7,7 +7,7 @@ use std::io::{PipeReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use fullbore::sys::{SpliceFlags, splice};
+use fullbore_sys::calls::{SpliceFlags, splice};
 use rustix::fs::OFlags;
 
 use support::{Links, Stranger, collect, command, fullbore, pipe, skip, start};
@@ -208,7 +208,7 @@ fn a_reader_that_enlarges_the_pipe_gets_every_byte_of_recycled_buffers() {
     );
     let mut got = vec![0; 1 << 20];
     read_end.read_exact(&mut got).expect("text");
-    if fullbore::capacity::set(&read_end, 1 << 20).is_err() {
+    if fullbore_sys::capacity::set(&read_end, 1 << 20).is_err() {
         skip("the pipe cannot be made larger");
     }
     // The writer fills what it may, and waits for it to leave.
@@ -221,7 +221,7 @@ fn a_reader_that_enlarges_the_pipe_gets_every_byte_of_recycled_buffers() {
 
 /// Moves what is in a pipe on into another, which keeps it.
 fn held(read_end: &PipeReader) -> OwnedFd {
-    let (kept, into) = fullbore::sys::pipe().expect("a pipe");
+    let (kept, into) = fullbore_sys::calls::pipe().expect("a pipe");
     splice(read_end, &into, 1 << 20, SpliceFlags::empty()).expect("some slots");
     kept
 }

@@ -148,7 +148,7 @@ fn first_reader_that_goes_away_ends_it_under_our_own_name() {
 #[test]
 fn output_without_room_does_not_keep_it_when_a_reader_has_gone() {
     let (_nobody_reads, full) = pipe();
-    let capacity = fullbore::capacity::get(&full).unwrap();
+    let capacity = fullbore_sys::capacity::get(&full).unwrap();
     (&full).write_all(&vec![0; capacity]).unwrap();
     let (read_end, write_end) = pipe();
     drop(read_end);

@@ -13,8 +13,8 @@ use std::io::{self, PipeReader, Seek, Write};
 use std::thread;
 use std::time::Instant;
 
-use fullbore::sys::{SpliceFlags, splice};
 use fullbore_lab::{plan, stats};
+use fullbore_sys::calls::{SpliceFlags, splice};
 
 const FILE: u64 = 1 << 30;
 const PIPE: u64 = 2 << 30;

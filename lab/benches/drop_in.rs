@@ -212,11 +212,11 @@ fn trial(writer: &str, reader: &str, cpu: usize) -> io::Result<f64> {
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     let mut buffer = vec![0; SOURCE];
     let mut take = || match reader {
-        "splice" => fullbore::sys::splice(
+        "splice" => fullbore_sys::calls::splice(
             pipe.as_fd(),
             &null,
             1 << 30,
-            fullbore::sys::SpliceFlags::empty(),
+            fullbore_sys::calls::SpliceFlags::empty(),
         ),
         _ => pipe.read(&mut buffer),
     };

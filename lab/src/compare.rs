@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
 use crate::load::{Kind, Saved, shown};

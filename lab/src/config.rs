@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fullbore::pages::PageKind;
-use fullbore::size::Size;
-use fullbore::wait::Wait;
-use fullbore::write::fresh::PIECE;
-use fullbore::{Error, Result};
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::write::fresh::PIECE;
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::text;

@@ -1,6 +1,6 @@
 //! Page faults of this process, counted by the kernel (`PERF_COUNT_SW_PAGE_FAULTS`).
 
-use fullbore::Error;
+use fullbore_sys::Error;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 

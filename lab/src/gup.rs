@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fullbore::pages::{self, PageKind, Pages, Request};
-use fullbore::{Error, Result};
+use fullbore_sys::pages::{self, PageKind, Pages, Request};
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::head::Head;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 
 use crate::head::Head;
 use crate::machine::{self, Machine};

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use fullbore::{Error, Result, capacity};
+use fullbore_sys::{Error, Result, capacity};
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
@@ -113,7 +113,7 @@ fn broken(e: io::Error) -> Error {
 }
 
 fn pipe_of(bytes: u64) -> Result<(OwnedFd, OwnedFd)> {
-    let ends = fullbore::sys::pipe().map_err(broken)?;
+    let ends = fullbore_sys::calls::pipe().map_err(broken)?;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     capacity::set(&ends.1, bytes)?;
     Ok(ends)
@@ -122,8 +122,8 @@ fn pipe_of(bytes: u64) -> Result<(OwnedFd, OwnedFd)> {
 /// Sends a byte and waits for it to come back.
 pub(crate) fn trip(to: impl AsFd, from: impl AsFd) -> io::Result<()> {
     let mut byte = [0];
-    fullbore::sys::write(to, &byte)?;
-    match fullbore::sys::read(from, &mut byte)? {
+    fullbore_sys::calls::write(to, &byte)?;
+    match fullbore_sys::calls::read(from, &mut byte)? {
         1 => Ok(()),
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
@@ -134,9 +134,9 @@ pub(crate) fn answer_all(from: impl AsFd, to: impl AsFd) -> io::Result<u64> {
     let mut byte = [0];
     let mut answered = 0;
     loop {
-        let back = match fullbore::sys::read(&from, &mut byte) {
+        let back = match fullbore_sys::calls::read(&from, &mut byte) {
             Ok(0) => return Ok(answered),
-            Ok(_) => fullbore::sys::write(&to, &byte),
+            Ok(_) => fullbore_sys::calls::write(&to, &byte),
             Err(e) => Err(e),
         };
         match back.map_err(|e| (e.kind(), e)) {

@@ -7,7 +7,7 @@ mod survey;
 
 use std::fmt;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::bandwidth;

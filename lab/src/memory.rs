@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fullbore::size::Size;
-use fullbore::{Error, Result};
+use fullbore_sys::size::Size;
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;

@@ -9,8 +9,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use fullbore::pages::scan::mapped_huge;
-use fullbore::{Error, Result};
+use fullbore_sys::pages::scan::mapped_huge;
+use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
 use crate::sys::plain;
@@ -81,7 +81,7 @@ pub fn look(process: Process, addresses: Range<u64>) -> Result<Look> {
     let range = addresses.start & !mask..addresses.end.saturating_add(mask) & !mask;
     let mut look = Look {
         page_size,
-        huge_page_size: fullbore::pages::page_size(fullbore::pages::PageKind::Huge).ok(),
+        huge_page_size: fullbore_sys::pages::page_size(fullbore_sys::pages::PageKind::Huge).ok(),
         mapping: None,
         pages: range
             .clone()

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -101,7 +101,7 @@ struct Pair {
 impl Pair {
     /// Starts both, and tells them what to do.
     fn start(trial: &Trial<'_>) -> Result<Self> {
-        let (read_end, write_end) = fullbore::sys::pipe().map_err(|e| failed("pipe", e))?;
+        let (read_end, write_end) = fullbore_sys::calls::pipe().map_err(|e| failed("pipe", e))?;
         let shared = SharedMemory::create().map_err(|e| failed("shared memory", e))?;
         let mut reader = Side::start(trial, Role::Reader, read_end)?;
         let mut writer = Side::start(trial, Role::Writer, write_end)?;

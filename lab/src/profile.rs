@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 
 use crate::head::Head;
 use crate::ladder::WARM_UP_S;

@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use fullbore::pages::Pages;
-use fullbore::read::discard::Discard;
-use fullbore::read::relay::Relay;
-use fullbore::sys::{self, End, SpliceFlags};
-use fullbore::wait::Waiter;
-use fullbore::{Error, Result};
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::pages::Pages;
+use fullbore_sys::read::discard::Discard;
+use fullbore_sys::read::relay::Relay;
+use fullbore_sys::wait::Waiter;
+use fullbore_sys::{Error, Result};
 
 use crate::config::{Config, ReadWith, WriteWith};
 use crate::sequence;
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         fd: BorrowedFd<'a>,
         shared: Option<&'a SharedMemory>,
     ) -> Result<Self> {
-        if config.read_with != ReadWith::Read && !sys::is_pipe(fd) {
+        if config.read_with != ReadWith::Read && !calls::is_pipe(fd) {
             return Err(Error::new(
                 format!("standard input cannot be read with {}", config.read_with),
                 "it is not a pipe",

@@ -7,7 +7,7 @@
 //! let steps = Pipes::new(4096, 8).run(&script);
 //! assert_eq!(steps[0].sentence, "two slots, 4096 + 904 bytes; the second may be merged into");
 //! assert_eq!(steps[3].outcome.moved, 4000);
-//! # Ok::<(), fullbore::Error>(())
+//! # Ok::<(), fullbore_sys::Error>(())
 //! ```
 //!
 //! A pipe is an array of slots, a power of two, and two counters that never wrap back: what is written goes in at `head`, what
@@ -32,7 +32,7 @@ pub use svg::draw as svg;
 pub use told::{Told, state};
 
 /// Bytes of a fat slot: what one send of exactly so many on an AF_UNIX stream becomes.
-pub const FAT: usize = fullbore::write::fat::FRAGMENT;
+pub const FAT: usize = fullbore_sys::write::fat::FRAGMENT;
 
 /// Most slots that a script may ask for. Without privilege `fs.pipe-max-size` allows 256 by default.
 pub const MOST_SLOTS: usize = 1 << 16;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use fullbore::capacity;
-use fullbore::pages::PageKind;
-use fullbore::wait::Wait;
+use fullbore_sys::capacity;
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::wait::Wait;
 
 use crate::config::{Config, POOL, PipeSize, ReadWith, WriteWith};
 

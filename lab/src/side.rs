@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::size::Size;
-use fullbore::sys::{self, End};
-use fullbore::wait::Wait;
-use fullbore::{Error, Result};
+use fullbore_sys::calls::{self, End};
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, WriteWith};
@@ -25,7 +25,7 @@ pub struct Counters {
     pub would_block: u64,
     /// Bytes that the library's writer has moved, by fresh, fat and write.
     #[serde(default)]
-    pub by_way: [u64; fullbore::writer::Way::ALL.len()],
+    pub by_way: [u64; fullbore_sys::writer::Way::ALL.len()],
 }
 
 /// Decides when a side ends, and sees its counters on the way.
@@ -69,7 +69,7 @@ impl Path {
         Self {
             way: way.into(),
             wait: config.wait.to_string(),
-            capacity: fullbore::capacity::get(fd).ok().map(|c| c as u64),
+            capacity: fullbore_sys::capacity::get(fd).ok().map(|c| c as u64),
             note: None,
             bytes_by: BTreeMap::new(),
         }
@@ -132,8 +132,8 @@ impl<'fd> Descriptor<'fd> {
             look_first: false,
             note: None,
         };
-        if wait.is_nonblocking() && sys::is_pipe(inherited) {
-            match sys::reopen_nonblocking(inherited, end) {
+        if wait.is_nonblocking() && calls::is_pipe(inherited) {
+            match calls::reopen_nonblocking(inherited, end) {
                 Ok(own) => descriptor.own = Some(own),
                 Err(e) => {
                     descriptor.look_first = true;
@@ -158,7 +158,7 @@ impl<'fd> Descriptor<'fd> {
     fn look(&self, end: End) -> io::Result<()> {
         let ready = || {
             let now = Some(std::time::Duration::ZERO);
-            sys::poll(self.inherited, fullbore::wait::events(end), now)
+            calls::poll(self.inherited, fullbore_sys::wait::events(end), now)
         };
         if self.look_first && !ready()? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -174,18 +174,18 @@ impl<'fd> Descriptor<'fd> {
         } else {
             bytes.len()
         };
-        sys::write(self.fd(), &bytes[..bytes.len().min(most)])
+        calls::write(self.fd(), &bytes[..bytes.len().min(most)])
     }
 
     /// A read that sleeps until there is something.
     pub(crate) fn read_blocking(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        sys::read(self.inherited, buffer)
+        calls::read(self.inherited, buffer)
     }
 
     #[inline]
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.look(End::Read)?;
-        sys::read(self.fd(), buffer)
+        calls::read(self.fd(), buffer)
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn spinning_never_changes_flags_that_others_share() {
-        let (r, w) = sys::pipe().unwrap();
+        let (r, w) = calls::pipe().unwrap();
         let descriptor = Descriptor::new(w.as_fd(), End::Write, Wait::Spin);
         assert!(descriptor.own.is_some(), "{:?}", descriptor.note);
         let mut sent = 0;
@@ -238,20 +238,20 @@ mod tests {
             }
         };
         assert_eq!(end.kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(sys::bytes_in_pipe(&r).unwrap(), sent as u64);
+        assert_eq!(calls::bytes_in_pipe(&r).unwrap(), sent as u64);
         let flags = rustix::fs::fcntl_getfl(&w).unwrap();
         assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
     }
 
     #[test]
     fn a_full_pipe_that_cannot_be_reopened_would_block_too() {
-        let (r, w) = sys::pipe().unwrap();
+        let (r, w) = calls::pipe().unwrap();
         let mut descriptor = Descriptor::new(w.as_fd(), End::Write, Wait::Block);
         descriptor.look_first = true;
         while descriptor.write(&[1; 10_000]).is_ok() {}
         let (len, capacity) = (
-            sys::bytes_in_pipe(&r).unwrap(),
-            fullbore::capacity::get(&w).unwrap(),
+            calls::bytes_in_pipe(&r).unwrap(),
+            fullbore_sys::capacity::get(&w).unwrap(),
         );
         assert_eq!(len, capacity as u64);
     }

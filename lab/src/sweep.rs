@@ -1,7 +1,7 @@
 //! A sweep: buffer size × capacity of the pipe, for one way in and one way out. The saved form, and what it says.
 
-use fullbore::pages::PageKind;
-use fullbore::wait::Wait;
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::wait::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, PipeSize, ReadWith, WriteWith};
@@ -153,11 +153,11 @@ impl Ways {
     ///
     /// # Errors
     /// With vmsplice the capacity is half the buffer; and what [`Config::check`] finds.
-    pub fn config(&self, buffer: u64, capacity: u64, page: usize) -> fullbore::Result<Config> {
+    pub fn config(&self, buffer: u64, capacity: u64, page: usize) -> fullbore_sys::Result<Config> {
         let is_half = buffer == capacity.saturating_mul(2);
         let vmsplice = self.write_with == WriteWith::Vmsplice;
         if vmsplice && !is_half {
-            return Err(fullbore::Error::new(
+            return Err(fullbore_sys::Error::new(
                 "not possible with vmsplice",
                 "the capacity is half the buffer, so that a buffer has been read before it is used again",
                 "",

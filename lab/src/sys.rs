@@ -12,9 +12,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use fullbore::pages::Pages;
-use fullbore::write::recycle::Recycle;
-use fullbore::{Error, Result};
+use fullbore_sys::pages::Pages;
+use fullbore_sys::write::recycle::Recycle;
+use fullbore_sys::{Error, Result};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::CpuSet;

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;

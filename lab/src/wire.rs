@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn descriptors_arrive_with_their_line() {
         let (a, b) = UnixStream::pair().unwrap();
-        let (read_end, write_end) = fullbore::sys::pipe().unwrap();
+        let (read_end, write_end) = fullbore_sys::calls::pipe().unwrap();
         send(&a, "{}", &[read_end.as_fd(), write_end.as_fd()]).unwrap();
         drop((read_end, write_end));
         let (line, fds) = receive(&b).unwrap();
         assert_eq!((line.as_str(), fds.len()), ("{}", 2));
-        fullbore::sys::write(&fds[1], b"x").unwrap();
+        fullbore_sys::calls::write(&fds[1], b"x").unwrap();
         let mut got = [0];
-        assert_eq!(fullbore::sys::read(&fds[0], &mut got).unwrap(), 1);
+        assert_eq!(fullbore_sys::calls::read(&fds[0], &mut got).unwrap(), 1);
         drop(a);
         assert!(receive(&b).is_err());
     }

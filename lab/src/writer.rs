@@ -8,14 +8,16 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use fullbore::pages::Pages;
-use fullbore::size::Size;
-use fullbore::sys::{self, End, SpliceFlags};
-use fullbore::wait::Waiter;
-use fullbore::write::fresh::PIECE;
-use fullbore::write::recycle::Recycle;
-use fullbore::writer::{LARGE, Way as LibraryWay};
-use fullbore::{Constant, Error, PipeWriter, Result, capacity};
+use fullbore::Constant;
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::pages::Pages;
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::Waiter;
+use fullbore_sys::write::fresh::PIECE;
+use fullbore_sys::write::recycle::Recycle;
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::{LARGE, Way as LibraryWay};
+use fullbore_sys::{Error, Result, capacity};
 
 use crate::config::{Config, PipeSize, WriteWith};
 use crate::sequence;
@@ -41,9 +43,9 @@ enum Way<'a> {
     /// New data, copied from a source into a pool that is lent and written again without asking.
     Reuse(Reuse),
     /// New data, copied from a source into the pages that are lent.
-    InPlace(Box<PipeWriter<BorrowedFd<'a>>>, Source),
+    InPlace(Box<Unbuffered<BorrowedFd<'a>>>, Source),
     /// New data, copied from a source into a socket.
-    Fat(Box<PipeWriter<BorrowedFd<'a>>>, Source),
+    Fat(Box<Unbuffered<BorrowedFd<'a>>>, Source),
     Tee(Constant),
     SharedMemory(&'a SharedMemory, Pages),
 }
@@ -58,7 +60,7 @@ impl<'a> Writer<'a> {
         fd: BorrowedFd<'a>,
         shared: Option<&'a SharedMemory>,
     ) -> Result<Self> {
-        if config.write_with != WriteWith::Write && !sys::is_pipe(fd) {
+        if config.write_with != WriteWith::Write && !calls::is_pipe(fd) {
             return Err(Error::new(
                 format!(
                     "standard output cannot be written with {}",
@@ -367,7 +369,7 @@ impl Way<'_> {
     }
 
     /// The library's writer, which counts for itself.
-    fn library(&self) -> Option<&PipeWriter<BorrowedFd<'_>>> {
+    fn library(&self) -> Option<&Unbuffered<BorrowedFd<'_>>> {
         match self {
             Self::InPlace(writer, _) | Self::Fat(writer, _) => Some(writer),
             _ => None,
@@ -392,7 +394,7 @@ fn put(shared: &SharedMemory, source: &Pages) -> io::Result<usize> {
 /// Waits until a recycled buffer may be written: at once, unless the reader has made the pipe larger.
 fn wait_until_left(buffers: &Recycle, fd: BorrowedFd<'_>, sent_since: u64) -> io::Result<()> {
     while !buffers.has_left(fd, sent_since)? {
-        if sys::reader_is_gone(fd)? {
+        if calls::reader_is_gone(fd)? {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         std::thread::sleep(std::time::Duration::from_micros(100));
@@ -404,8 +406,8 @@ fn library<'a>(
     config: &Config,
     fd: BorrowedFd<'a>,
     way: Option<LibraryWay>,
-) -> Result<Box<PipeWriter<BorrowedFd<'a>>>> {
-    let mut writer = PipeWriter::new(fd)
+) -> Result<Box<Unbuffered<BorrowedFd<'a>>>> {
+    let mut writer = Unbuffered::new(fd)
         .copy_on_write()
         .with_wait(config.wait)
         .keep_capacity();

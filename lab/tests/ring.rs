@@ -7,9 +7,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::sys::{self, SpliceFlags};
 use fullbore_lab::ring::{Amount, FAT, Op, Outcome, Page, Pipes, Refusal, Step, What, Which};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::pages::{PageKind, Pages, Request};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 use rustix::event::PollFlags;
@@ -40,7 +40,7 @@ impl RealPipe {
 
     fn drain(&self) {
         let mut buffer = [0; 64 << 10];
-        while matches!(sys::read(&self.rx, &mut buffer), Ok(1..)) {}
+        while matches!(calls::read(&self.rx, &mut buffer), Ok(1..)) {}
     }
 }
 
@@ -91,14 +91,14 @@ impl Stock {
         let one_slot = RealPipe::with_slots(1).map_err(|e| e.to_string())?;
         let (master, staging) = (&self.master, &self.staging);
         for _ in 0..100 {
-            let mut fat = fullbore::write::fat::Fat::new().map_err(|e| e.to_string())?;
+            let mut fat = fullbore_sys::write::fat::Fat::new().map_err(|e| e.to_string())?;
             fat.stage(&self.data[..FAT]).map_err(|e| e.to_string())?;
             fat.deliver(&staging.tx, FAT, NONBLOCK)
                 .map_err(|e| e.to_string())?;
-            let in_first_slot = sys::tee(&staging.rx, &one_slot.tx, FAT, NONBLOCK);
+            let in_first_slot = calls::tee(&staging.rx, &one_slot.tx, FAT, NONBLOCK);
             one_slot.drain();
             if matches!(in_first_slot, Ok(FAT)) {
-                let moved = sys::splice(&staging.rx, &master.tx, FAT, NONBLOCK);
+                let moved = calls::splice(&staging.rx, &master.tx, FAT, NONBLOCK);
                 return moved.map(drop).map_err(|e| e.to_string());
             }
             staging.drain();
@@ -111,7 +111,7 @@ impl Stock {
         let mut lent = self.lent.borrow_mut();
         let bytes = &mut lent[offset..][..len];
         // SAFETY: these pages were filled once and are never written again, whoever holds them.
-        unsafe { sys::vmsplice(&pipe.tx, bytes, NONBLOCK) }
+        unsafe { calls::vmsplice(&pipe.tx, bytes, NONBLOCK) }
     }
 
     /// Whether two lent bytes take two slots. Where vmsplice copies, as it may one day, they may share one.
@@ -146,20 +146,20 @@ impl Kernel<'_> {
         let (on, to) = (self.pipe(step.on), self.pipe(step.on.other()));
         let mut got = Vec::new();
         let result = match step.op {
-            Op::Write(len) => sys::write(&on.tx, &self.stock.data[self.cursor..][..len]),
+            Op::Write(len) => calls::write(&on.tx, &self.stock.data[self.cursor..][..len]),
             Op::Read(len) => {
                 got = vec![0; len]; // unlike resize, this is quick without optimisation, too
-                sys::read(&on.rx, &mut got)
+                calls::read(&on.rx, &mut got)
             }
             Op::Vmsplice { len, offset } => self.stock.lend(on, offset, len),
-            Op::Splice(_) => sys::splice(&on.rx, &to.tx, asked, SpliceFlags::empty()),
-            Op::Tee(_) => sys::tee(&on.rx, &to.tx, asked, SpliceFlags::empty()),
+            Op::Splice(_) => calls::splice(&on.rx, &to.tx, asked, SpliceFlags::empty()),
+            Op::Tee(_) => calls::tee(&on.rx, &to.tx, asked, SpliceFlags::empty()),
             Op::Fat(0) => Ok(0),
             Op::Fat(_) => {
                 let (master, staging) = (&self.stock.master, &self.stock.staging);
-                let staged = sys::tee(&master.rx, &staging.tx, asked, NONBLOCK);
+                let staged = calls::tee(&master.rx, &staging.tx, asked, NONBLOCK);
                 assert!(matches!(staged, Ok(n) if n == asked), "{staged:?}");
-                let moved = sys::splice(&staging.rx, &on.tx, asked, NONBLOCK);
+                let moved = calls::splice(&staging.rx, &on.tx, asked, NONBLOCK);
                 staging.drain();
                 moved
             }
@@ -210,7 +210,7 @@ fn errno(refusal: Refusal) -> Errno {
 }
 
 fn is_ready(fd: &OwnedFd, events: PollFlags) -> bool {
-    sys::poll(fd, events, Some(Duration::ZERO)).expect("poll")
+    calls::poll(fd, events, Some(Duration::ZERO)).expect("poll")
 }
 
 /// Runs one sequence; says whether this user was allowed to run it to its end.
@@ -249,7 +249,7 @@ fn agree(stock: &Stock, slots: [usize; 2], steps: &[Step]) -> Result<bool, TestC
         }
         for which in [Which::First, Which::Second] {
             let (real, model) = (kernel.pipe(which), model.pipe(which));
-            let fionread = sys::bytes_in_pipe(&real.rx).expect("FIONREAD");
+            let fionread = calls::bytes_in_pipe(&real.rx).expect("FIONREAD");
             prop_assert_eq!(fionread, model.bytes() as u64, "FIONREAD: {}", told());
             let capacity = rustix::pipe::fcntl_getpipe_size(&real.rx).expect("F_GETPIPE_SZ");
             prop_assert_eq!(capacity, model.capacity(), "capacity: {}", told());

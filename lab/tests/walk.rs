@@ -2,9 +2,9 @@
 
 use std::fs::File;
 
-use fullbore::pages::scan::mapped_huge;
-use fullbore::pages::{PageKind, Pages, Request};
 use fullbore_lab::pagemap::{Look, Process, look};
+use fullbore_sys::pages::scan::mapped_huge;
+use fullbore_sys::pages::{PageKind, Pages, Request};
 
 fn looked(kind: PageKind, len: usize, process: Process) -> Option<(Pages, Look)> {
     let request = Request {

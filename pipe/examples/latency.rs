@@ -10,8 +10,8 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use fullbore::PipeWriter;
-use fullbore::writer::Way;
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::Way;
 
 const EVERY: Duration = Duration::from_micros(500);
 
@@ -49,7 +49,7 @@ fn ages(way: Way, ahead: usize, blocks: usize, len: usize) -> std::io::Result<Ve
         }
         ages
     });
-    let writer = PipeWriter::new(pipe).with_way(way);
+    let writer = Unbuffered::new(pipe).with_way(way);
     let mut writer = if ahead > 0 {
         writer.with_ahead(ahead)
     } else {

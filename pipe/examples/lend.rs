@@ -4,7 +4,7 @@
 //! cargo run --release --example lend -- [MiB] [read|splice] [huge|small] [way ...]
 //! ```
 //!
-//! The ways are `lend` ([`PipeWriter::lend`]), `write` (`write(2)`), `auto` (`PipeWriter` without lending) and `vmsplice`,
+//! The ways are `lend` ([`Unbuffered::lend`]), `write` (`write(2)`), `auto` (`Unbuffered` without lending) and `vmsplice`,
 //! which is **unsound**: what a reader still holds changes when the buffer is filled again. Prints GiB/s, medians of five
 //! shuffled rounds, and each way's ratio to `write`.
 #![allow(unsafe_code)]
@@ -14,10 +14,11 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::writer::Way;
-use fullbore::{PipeWriter, capacity};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::Way;
 
 const ROUNDS: usize = 5;
 /// Bytes of each way in each round.
@@ -65,10 +66,10 @@ fn median(rates: &mut [f64]) -> f64 {
 
 /// Fills and sends the buffer again and again; returns GiB/s.
 fn rate(way: &str, buffer: &mut [u8], splices: bool) -> Result<f64, Box<dyn std::error::Error>> {
-    let (read_end, write_end) = sys::pipe()?;
+    let (read_end, write_end) = calls::pipe()?;
     capacity::largest(&write_end)?;
     let reader = std::thread::spawn(move || read(&read_end, splices));
-    let mut out = PipeWriter::new(write_end).copy_on_write();
+    let mut out = Unbuffered::new(write_end).copy_on_write();
     if way == "write" {
         out = out.with_way(Way::Copy);
     }
@@ -98,11 +99,11 @@ fn rate(way: &str, buffer: &mut [u8], splices: bool) -> Result<f64, Box<dyn std:
 }
 
 /// Unsound as it is used here: the buffer is filled again while the pipe still holds its last MiB.
-fn vmsplice_all(pipe: &PipeWriter<OwnedFd>, buffer: &mut [u8]) -> io::Result<()> {
+fn vmsplice_all(pipe: &Unbuffered<OwnedFd>, buffer: &mut [u8]) -> io::Result<()> {
     let mut sent = 0;
     while sent < buffer.len() {
         // SAFETY: none, see above. The reader of this program does not mind.
-        sent += unsafe { sys::vmsplice(pipe, &mut buffer[sent..], SpliceFlags::empty()) }?;
+        sent += unsafe { calls::vmsplice(pipe, &mut buffer[sent..], SpliceFlags::empty()) }?;
     }
     Ok(())
 }
@@ -110,10 +111,10 @@ fn vmsplice_all(pipe: &PipeWriter<OwnedFd>, buffer: &mut [u8]) -> io::Result<()>
 fn read(pipe: &OwnedFd, splices: bool) -> io::Result<()> {
     if !splices {
         let mut buffer = vec![0; 256 << 10];
-        while sys::read(pipe, &mut buffer)? > 0 {}
+        while calls::read(pipe, &mut buffer)? > 0 {}
         return Ok(());
     }
     let null = File::options().write(true).open("/dev/null")?;
-    while sys::splice(pipe, &null, 1 << 20, SpliceFlags::empty())? > 0 {}
+    while calls::splice(pipe, &null, 1 << 20, SpliceFlags::empty())? > 0 {}
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What `PipeWriter::copy_on_write` gains or loses in a process of a size:
+//! What `Unbuffered::copy_on_write` gains or loses in a process of a size:
 //!
 //! ```text
 //! cargo run --release -p fullbore --example opt_in -- MIB [ROUNDS]
@@ -11,9 +11,9 @@
 use std::io::Write;
 use std::time::Instant;
 
-use fullbore::PipeWriter;
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::writer::Way;
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::Way;
 
 const TOTAL: usize = 2 << 30;
 const GIB: f64 = (1u64 << 30) as f64;
@@ -63,7 +63,7 @@ fn send(opted_in: bool) -> std::io::Result<(f64, String, [u64; Way::ALL.len()])>
         let mut buffer = vec![0; 256 << 10];
         while std::io::Read::read(&mut reader, &mut buffer).is_ok_and(|n| n > 0) {}
     });
-    let mut writer = PipeWriter::new(pipe).fill_ahead();
+    let mut writer = Unbuffered::new(pipe).fill_ahead();
     if opted_in {
         writer = writer.copy_on_write();
     }

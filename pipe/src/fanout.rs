@@ -16,11 +16,11 @@ mod tests;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::capacity;
-use crate::private::Private;
 use crate::pump::{Route, is_refusal};
-use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter, events};
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::private::Private;
+use fullbore_sys::wait::{Wait, Waiter, events};
 use output::Output;
 
 /// Bytes per call at most; a round number that fits every kernel's limit.
@@ -184,7 +184,7 @@ impl<'fd> Fanout<'fd> {
     fn wait_for_input(&mut self, failed: &mut Vec<Failed>) -> io::Result<()> {
         let live = |(_, o): &(usize, &mut Output<'fd>)| !o.failed && o.may_break;
         let mut watched: Vec<_> = self.outputs.iter_mut().enumerate().filter(live).collect();
-        let gone = sys::wait_for_input(self.from, watched.iter().map(|(_, o)| o.to))?;
+        let gone = calls::wait_for_input(self.from, watched.iter().map(|(_, o)| o.to))?;
         for ((index, output), gone) in watched.iter_mut().zip(gone) {
             if gone {
                 output.fail();
@@ -223,7 +223,7 @@ impl<'fd> Fanout<'fd> {
     fn read(&mut self, most: usize) -> io::Result<usize> {
         let mut buffer = [0; BUFFER];
         let most = most.min(BUFFER);
-        let read = || sys::read(self.from, &mut buffer[..most]);
+        let read = || calls::read(self.from, &mut buffer[..most]);
         let n = self.waits.until_ready(self.from, read)?;
         self.give(&buffer[..n]);
         Ok(n)
@@ -300,7 +300,7 @@ impl<'fd> Fanout<'fd> {
                 (Some(output), None) => output.waits.after_would_block(output.to)?,
                 _ => {
                     let pending = self.outputs.iter().filter(|o| o.is_pending());
-                    sys::poll_any(pending.map(|o| o.to), events(End::Write))?;
+                    calls::poll_any(pending.map(|o| o.to), events(End::Write))?;
                 }
             }
         }
@@ -320,7 +320,7 @@ impl<'fd> Fanout<'fd> {
     }
 
     /// Makes all private pipes as small as the smallest.
-    fn level(&mut self) -> crate::Result<usize> {
+    fn level(&mut self) -> fullbore_sys::Result<usize> {
         let slots = || self.outputs.iter().filter_map(|o| o.slots.as_ref());
         let mut least = usize::MAX;
         for slots in slots() {
@@ -339,7 +339,7 @@ impl<'fd> Fanout<'fd> {
         self.grown = true;
         let outputs = self.outputs.iter().filter(|o| !o.failed).map(|o| o.to);
         for fd in outputs.chain([self.from]) {
-            if sys::is_pipe(fd) {
+            if calls::is_pipe(fd) {
                 let _ = capacity::largest(fd);
             }
         }

@@ -6,11 +6,11 @@ mod tests;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::capacity;
-use crate::private::Private;
 use crate::pump::{PACKETS, is_refusal};
-use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter};
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::private::Private;
+use fullbore_sys::wait::{Wait, Waiter};
 
 /// Bytes that are seen at a time, at most: a part of a second-level cache.
 const BUFFER: usize = 256 << 10;
@@ -69,11 +69,11 @@ impl<'fd> Inspect<'fd> {
     #[must_use]
     pub fn new(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
         for fd in [from, to] {
-            if sys::is_pipe(fd) {
+            if calls::is_pipe(fd) {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
-        let (way, fallback) = if sys::is_of_packets(from) {
+        let (way, fallback) = if calls::is_of_packets(from) {
             (Way::Copy, Some(PACKETS.to_owned()))
         } else {
             match (Private::large(), Private::large()) {
@@ -123,7 +123,7 @@ impl<'fd> Inspect<'fd> {
                 .waits_from
                 .until_ready(self.from, || match &mut self.way {
                     Way::Tee { slots, copies } => show_next(self.from, slots, copies, buffer),
-                    Way::Copy => sys::read(self.from, buffer),
+                    Way::Copy => calls::read(self.from, buffer),
                 });
             match filled {
                 Ok(0) => break,
@@ -152,7 +152,7 @@ impl<'fd> Inspect<'fd> {
             let bytes = &self.buffer[self.start..self.start + len];
             let delivered = self.waits_to.until_ready(self.to, || match &mut self.way {
                 Way::Tee { slots, .. } => slots.deliver(self.to, len, SpliceFlags::empty()),
-                Way::Copy => sys::write(self.to, bytes),
+                Way::Copy => calls::write(self.to, bytes),
             });
             match delivered {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

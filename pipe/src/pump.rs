@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 
-use crate::capacity;
-use crate::private::Private;
-use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter, events};
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::private::Private;
+use fullbore_sys::wait::{Wait, Waiter, events};
 use held::Held;
 
 /// How bytes go from one descriptor to another.
@@ -155,7 +155,7 @@ impl<'fd> Pump<'fd> {
         let state = match kinds {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
-            (FileType::Socket, _) if sys::is_of_packets(from) => {
+            (FileType::Socket, _) if calls::is_of_packets(from) => {
                 fallback = Some((Route::Relay, PACKETS.into()));
                 State::Copy(Held::new(BUFFER))
             }
@@ -290,19 +290,20 @@ impl<'fd> Pump<'fd> {
         loop {
             let moved = match &mut self.state {
                 State::Splice => self.splice(most),
-                State::CopyFileRange(begun) => match sys::copy_file_range(self.from, self.to, most)
-                {
-                    Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
-                    Err(e) => {
-                        // Neither offset has moved: by hand it will be seen whose error that is, if it still is one.
-                        self.fall_back(&e);
-                        continue;
+                State::CopyFileRange(begun) => {
+                    match calls::copy_file_range(self.from, self.to, most) {
+                        Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
+                        Err(e) => {
+                            // Neither offset has moved: by hand it will be seen whose error that is, if it still is one.
+                            self.fall_back(&e);
+                            continue;
+                        }
+                        other => {
+                            *begun = true;
+                            other
+                        }
                     }
-                    other => {
-                        *begun = true;
-                        other
-                    }
-                },
+                }
                 State::Relay(_) => return self.relay(take, deliver),
                 State::Copy(_) => return self.copy(take, deliver),
             };
@@ -317,7 +318,7 @@ impl<'fd> Pump<'fd> {
                 // The call has moved nothing, so that another route loses nothing.
                 Err(e) if is_refusal(&e) => self.fall_back(&e),
                 Err(e) => {
-                    let input_is_pipe = || sys::is_pipe(self.from);
+                    let input_is_pipe = || calls::is_pipe(self.from);
                     self.blame = if e.kind() == io::ErrorKind::BrokenPipe || input_is_pipe() {
                         End::Write
                     } else {
@@ -336,10 +337,10 @@ impl<'fd> Pump<'fd> {
         if self.ends_while_full() {
             return Ok(0);
         }
-        let moved = sys::splice(self.from, self.to, most, SpliceFlags::empty());
+        let moved = calls::splice(self.from, self.to, most, SpliceFlags::empty());
         // It looks for a reader before it looks whether there is anything to read.
         if matches!(&moved, Err(e) if e.kind() == io::ErrorKind::BrokenPipe)
-            && sys::is_at_end(self.from).unwrap_or(false)
+            && calls::is_at_end(self.from).unwrap_or(false)
         {
             return Ok(0);
         }
@@ -353,8 +354,8 @@ impl<'fd> Pump<'fd> {
     /// reads the output only after we have ended would wait for ever.
     fn ends_while_full(&mut self) -> bool {
         // Where one of these calls is refused, splice says what there is to say.
-        let room = sys::poll(self.to, events(End::Write), Some(Duration::ZERO));
-        if room.unwrap_or(true) || sys::bytes_in_pipe(self.from).unwrap_or(1) > 0 {
+        let room = calls::poll(self.to, events(End::Write), Some(Duration::ZERO));
+        if room.unwrap_or(true) || calls::bytes_in_pipe(self.from).unwrap_or(1) > 0 {
             return false;
         }
         // Not by poll(2) if it can be helped: it would make every later write(2) into the input dearer.
@@ -363,7 +364,7 @@ impl<'fd> Pump<'fd> {
         }
         match self.glass.as_ref().map(|glass| glass.sees_end(self.from)) {
             Some(Ok(end)) => end,
-            _ => sys::ends_before_room(self.from, self.to).unwrap_or(false),
+            _ => calls::ends_before_room(self.from, self.to).unwrap_or(false),
         }
     }
 

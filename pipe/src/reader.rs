@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::capacity;
-use crate::read::relay::Relay;
-use crate::sys::{self, End};
-use crate::wait::{Wait, Waiter};
+use fullbore_sys::calls::{self, End};
+use fullbore_sys::capacity;
+use fullbore_sys::read::relay::Relay;
+use fullbore_sys::wait::{Wait, Waiter};
 
 /// A reader of a pipe that waits adaptively (see [`Waiter`]) and makes the pipe larger where it may, so that the writer
 /// need not stop so often: up to 1 MiB, when it is first read from, unless [`keep_capacity`](Self::keep_capacity).
@@ -40,7 +40,7 @@ impl<Fd: AsFd> PipeReader<Fd> {
     /// A reader of `fd`.
     #[must_use]
     pub fn new(fd: Fd) -> Self {
-        let own = sys::reopen_nonblocking(fd.as_fd(), End::Read).ok();
+        let own = calls::reopen_nonblocking(fd.as_fd(), End::Read).ok();
         Self {
             fd,
             own,
@@ -81,7 +81,7 @@ impl<Fd: AsFd> PipeReader<Fd> {
                 Ok(0) => break,
                 Ok(n) => left -= n as u64,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if !sys::is_nonblocking(&self.fd) {
+                    if !calls::is_nonblocking(&self.fd) {
                         self.waiter.after_would_block(&self.fd)?;
                     } else if left < len {
                         break;
@@ -96,21 +96,21 @@ impl<Fd: AsFd> PipeReader<Fd> {
     }
 
     fn make_larger(&mut self) {
-        if !self.keep_capacity && sys::is_pipe(&self.fd) {
+        if !self.keep_capacity && calls::is_pipe(&self.fd) {
             let _ = capacity::largest(&self.fd); // what is refused is not needed
         }
         self.keep_capacity = true;
     }
 
     fn discard_some(&mut self, most: usize) -> io::Result<usize> {
-        if self.relay.is_none() && sys::is_pipe(&self.fd) {
+        if self.relay.is_none() && calls::is_pipe(&self.fd) {
             self.relay = Relay::new().ok();
         }
         match &mut self.relay {
             Some(relay) => relay.discard(&self.fd, most, self.waiter.wait().splice_flags()),
             None => {
                 let mut buffer = vec![0; most.min(256 << 10)];
-                sys::read(&self.fd, &mut buffer)
+                calls::read(&self.fd, &mut buffer)
             }
         }
     }
@@ -120,20 +120,20 @@ impl<Fd: AsFd> Read for PipeReader<Fd> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.make_larger();
         let Some(own) = &self.own else {
-            return sys::read(&self.fd, buffer);
+            return calls::read(&self.fd, buffer);
         };
         loop {
             let fd = &self.fd;
             let read = self.waiter.call(|may_sleep| {
-                if may_sleep && !sys::is_nonblocking(fd) {
-                    sys::read(fd, buffer)
+                if may_sleep && !calls::is_nonblocking(fd) {
+                    calls::read(fd, buffer)
                 } else {
-                    sys::read(own, buffer)
+                    calls::read(own, buffer)
                 }
             });
             match read {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if sys::is_nonblocking(fd) {
+                    if calls::is_nonblocking(fd) {
                         return Err(e);
                     }
                     self.waiter.after_would_block(own)?;

@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use fullbore::fanout;
 use fullbore::fanout::Fanout;
 use fullbore::pump::Route;
-use fullbore::writer::Way;
-use fullbore::{PipeWriter, fanout};
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::Way;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, OFlags};
 
@@ -39,7 +40,7 @@ fn source(kind: u8, data: &[u8]) -> OwnedFd {
     if kind == 1 {
         thread::spawn(move || drop(writer.write_all(&data)));
     } else {
-        thread::spawn(move || drop(PipeWriter::new(writer).with_way(Way::Fat).write_all(&data)));
+        thread::spawn(move || drop(Unbuffered::new(writer).with_way(Way::Fat).write_all(&data)));
     }
     reader.into()
 }
@@ -193,7 +194,7 @@ fn without_outputs_nothing_is_taken() {
     let (from, mut feed) = io::pipe().unwrap();
     feed.write_all(b"x").unwrap();
     assert_eq!(fanout(&from, &[]).unwrap().bytes, 0);
-    assert_eq!(fullbore::sys::bytes_in_pipe(&from).unwrap(), 1);
+    assert_eq!(fullbore_sys::calls::bytes_in_pipe(&from).unwrap(), 1);
 }
 
 /// A hundred outputs get private pipes as small as they come, so that their user keeps some.
@@ -214,7 +215,7 @@ fn step_returns_where_an_output_fails_and_the_next_one_goes_on() {
     let (gone, to_gone) = io::pipe().unwrap();
     let (mut slow, to_slow) = io::pipe().unwrap();
     drop(gone);
-    let capacity = fullbore::capacity::get(&slow).unwrap();
+    let capacity = fullbore_sys::capacity::get(&slow).unwrap();
     (&to_slow).write_all(&vec![0; capacity]).unwrap();
     let data = bytes(30_000);
     let from = source(1, &data);

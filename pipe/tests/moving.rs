@@ -10,10 +10,11 @@ use std::path::Path;
 use std::thread;
 
 use fullbore::pump::Route;
-use fullbore::read::relay::Relay;
-use fullbore::sys::SpliceFlags;
-use fullbore::write::fat::Fat;
-use fullbore::{PipeReader, PipeWriter, copy};
+use fullbore::{PipeReader, copy};
+use fullbore_sys::calls::SpliceFlags;
+use fullbore_sys::read::relay::Relay;
+use fullbore_sys::write::fat::Fat;
+use fullbore_sys::writer::Unbuffered;
 use rustix::fs::{MemfdFlags, OFlags};
 
 /// `len` bytes, each different from its neighbours at every power of two.
@@ -49,14 +50,14 @@ fn source(kind: &str, data: &[u8]) -> Box<dyn AsFdSend> {
         }
         "fat pipe" => {
             let (reader, writer) = pipe();
-            let way = fullbore::writer::Way::Fat;
-            thread::spawn(move || PipeWriter::new(writer).with_way(way).write_all(&data));
+            let way = fullbore_sys::writer::Way::Fat;
+            thread::spawn(move || Unbuffered::new(writer).with_way(way).write_all(&data));
             Box::new(reader)
         }
         "fresh pipe" => {
             let (reader, writer) = pipe();
-            let way = fullbore::writer::Way::Fresh;
-            thread::spawn(move || PipeWriter::new(writer).with_way(way).write_all(&data));
+            let way = fullbore_sys::writer::Way::Fresh;
+            thread::spawn(move || Unbuffered::new(writer).with_way(way).write_all(&data));
             Box::new(reader)
         }
         "socket" => {
@@ -244,7 +245,7 @@ fn reader_leaves_shared_flags_alone_and_obeys_them() {
 
 #[test]
 fn reader_makes_a_pipe_larger_when_it_reads_and_not_if_it_is_to_keep_it() {
-    let capacity = |fd: &StdReader| fullbore::capacity::get(fd).unwrap();
+    let capacity = |fd: &StdReader| fullbore_sys::capacity::get(fd).unwrap();
     let (reader, mut writer) = pipe();
     writer.write_all(&[1; 100]).unwrap();
     let before = capacity(&reader);
@@ -256,7 +257,7 @@ fn reader_makes_a_pipe_larger_when_it_reads_and_not_if_it_is_to_keep_it() {
     assert_eq!(capacity(&reader), before, "by making a reader");
     other.read_exact(&mut [0; 10]).unwrap();
     let (_, new) = pipe();
-    let granted = fullbore::capacity::largest(&new).unwrap().granted;
+    let granted = fullbore_sys::capacity::largest(&new).unwrap().granted;
     // Others of this user may have used up what there was in between.
     assert!(capacity(&reader) > before || granted == before);
 }

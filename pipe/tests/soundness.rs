@@ -40,7 +40,7 @@ mod watch;
 
 use std::os::fd::AsFd;
 
-use fullbore::writer::{LARGE, PipeWriter, Way};
+use fullbore_sys::writer::{LARGE, Unbuffered, Way};
 
 /// Every safe way in; `None` chooses by itself.
 const WAYS: [Option<Way>; 5] = [
@@ -52,8 +52,8 @@ const WAYS: [Option<Way>; 5] = [
 ];
 
 /// A writer that takes this way. Its pool is one huge page, which is written again as soon as can be.
-fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> PipeWriter<Fd> {
-    let writer = PipeWriter::new(fd).with_pool(1);
+fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> Unbuffered<Fd> {
+    let writer = Unbuffered::new(fd).with_pool(1);
     match way {
         Some(way) => writer.with_way(way),
         None => writer,
@@ -67,7 +67,7 @@ fn skip(test: &str, reason: impl std::fmt::Display) {
 
 /// Whether this way can be taken here; says so where it cannot.
 fn is_to_be_had(test: &str, way: Option<Way>) -> bool {
-    let (_reader, pipe) = fullbore::sys::pipe().expect("a pipe");
+    let (_reader, pipe) = fullbore_sys::calls::pipe().expect("a pipe");
     let path = writer(pipe, way).path();
     let refused = way.is_some_and(|way| way != path.way);
     if refused {

@@ -313,6 +313,7 @@ soundness() {
     section soundness
     if [ "$FORM" = long ]; then
         SEEDS=1000 LIMIT=3000 tests soundness
+        SEEDS=1000 LIMIT=1000 tests fullbore_sys
         SEEDS=1000 LIMIT=1000 tests fullbore
         LIMIT=1000 tests moving
         LIMIT=1000 tests fanout

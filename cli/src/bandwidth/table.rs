@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use fullbore::size::Size;
 use fullbore_lab::bandwidth::column::Group;
 use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
 use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::run::State;
+use fullbore_sys::size::Size;
 
 use super::sheet::{Row, Sheet};
 use crate::table::{INTERVAL_FROM, distance, machine, short, told};

@@ -1,7 +1,7 @@
 //! The saved runs of this user.
 
-use fullbore::Result;
 use fullbore_lab::load::{Kind, Saved, shown};
+use fullbore_sys::Result;
 use serde::Serialize;
 
 use crate::find::{entries, read};

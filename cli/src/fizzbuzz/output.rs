@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use fullbore::PipeWriter;
-use fullbore::sys::End;
-use fullbore::wait::{Wait, Waiter};
-use fullbore::write::fresh::PIECE;
+use fullbore_sys::calls::End;
+use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::write::fresh::PIECE;
 
 use super::lines;
 use super::plan::{Piece, Plan};

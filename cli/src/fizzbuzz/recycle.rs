@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use fullbore::Result;
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::size::Size;
-use fullbore::sys::{self, End};
-use fullbore::wait::{Wait, Waiter};
-use fullbore::write::recycle::Recycle;
+use fullbore_sys::Result;
+use fullbore_sys::calls::{self, End};
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::size::Size;
+use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::write::recycle::Recycle;
 
 use super::lines::WIDEST;
 use super::thousands::{PHASES, SLACK, Thousands, cycle_bytes, phase};
@@ -93,7 +93,7 @@ impl Ring {
         if let Some(then) = self.shown[self.next].sent {
             let (start, mut pause) = (Instant::now(), Duration::from_micros(100));
             while !self.buffers.has_left(pipe, sent - then)? {
-                if sys::reader_is_gone(pipe)? {
+                if calls::reader_is_gone(pipe)? {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
                 if start.elapsed() < SPIN {
@@ -173,7 +173,7 @@ impl Ring {
 
     /// How bytes move, for people.
     pub fn path(&self, pipe: BorrowedFd<'_>) -> String {
-        let capacity = fullbore::capacity::get(pipe).map_or(0, |c| c as u64);
+        let capacity = fullbore_sys::capacity::get(pipe).map_or(0, |c| c as u64);
         let len = Size(self.buffers.current_len() as u64);
         format!(
             "recycled, {} pipe, two buffers of {len} for each thread",

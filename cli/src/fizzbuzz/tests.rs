@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use fullbore::write::fresh::PIECE;
+use fullbore_sys::write::fresh::PIECE;
 use proptest::prelude::*;
 
 use super::lines::{self, Decimal, GROUP, NUMBERS, WIDEST, group_bytes};

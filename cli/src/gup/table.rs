@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use fullbore::size::Size;
 use fullbore_lab::gup::{Gup, Ratio, Row, Source};
 use fullbore_lab::stats::Estimate;
+use fullbore_sys::size::Size;
 
 use crate::table;
 
@@ -174,10 +174,10 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullbore::pages::PageKind;
     use fullbore_lab::gup::Method;
     use fullbore_lab::head::Head;
     use fullbore_lab::machine::Machine;
+    use fullbore_sys::pages::PageKind;
 
     fn gup(source: Source) -> Gup {
         let known = |median| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use resvg::usvg::{self, fontdb};
 use resvg::{tiny_skia, usvg::Tree};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use fullbore::{Error, Result};
 use fullbore_lab::load::{Saved, shown};
+use fullbore_sys::{Error, Result};
 
 use crate::failure::complain;
 use crate::find::{self, Found, Name};

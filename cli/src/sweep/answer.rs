@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use anstyle::AnsiColor;
-use fullbore::size::Size;
 use fullbore_lab::stats::{self, Estimate, Verdict};
 use fullbore_lab::sweep::{Cell, Sweep};
+use fullbore_sys::size::Size;
 
 use super::map::{HEAD, headline, warnings};
 use crate::table::{INTERVAL_FROM, short};

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
-use fullbore::size::Size;
 use fullbore_lab::run::State;
 use fullbore_lab::sweep::{Cell, Sweep};
+use fullbore_sys::size::Size;
 
 use crate::args::Color;
 use crate::table::{self, INTERVAL_FROM, short};

@@ -304,7 +304,8 @@ fn start_screen(
     let start = Start {
         settings: settings.clone(),
         counters: counters.clone(),
-        into_pipe: matches!(output, Output::Standard) && fullbore::sys::is_pipe(output.as_fd()),
+        into_pipe: matches!(output, Output::Standard)
+            && fullbore_sys::calls::is_pipe(output.as_fd()),
         buffer: plan.buffer.map(|size| size as u64),
         lines: plan.separator.is_some(),
         json: options.json,
@@ -329,12 +330,12 @@ fn start_screen(
 
 /// Waits until what is in the output pipe was taken, or nobody is left who could take it: only then it has arrived.
 fn wait_until_taken(output: BorrowedFd<'_>) {
-    if !fullbore::sys::is_pipe(output) {
+    if !fullbore_sys::calls::is_pipe(output) {
         return;
     }
     let mut pause = Duration::from_millis(1);
-    while fullbore::sys::bytes_in_pipe(output).is_ok_and(|bytes| bytes > 0)
-        && fullbore::sys::reader_is_gone(output).is_ok_and(|gone| !gone)
+    while fullbore_sys::calls::bytes_in_pipe(output).is_ok_and(|bytes| bytes > 0)
+        && fullbore_sys::calls::reader_is_gone(output).is_ok_and(|gone| !gone)
     {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));

@@ -267,7 +267,7 @@ impl Display {
 
     fn waiting_in_output(&self) -> u64 {
         // Not a copy of the descriptor: that would keep the pipe open when the data has ended.
-        let in_pipe = || fullbore::sys::bytes_in_pipe(rustix::stdio::stdout());
+        let in_pipe = || fullbore_sys::calls::bytes_in_pipe(rustix::stdio::stdout());
         if self.start.into_pipe {
             in_pipe().unwrap_or(0)
         } else {

@@ -1,6 +1,6 @@
 //! Standard error as a terminal: writing, width, foreground, local time.
 
-use fullbore::sys;
+use fullbore_sys::calls;
 use rustix::event::PollFlags;
 use rustix::stdio::stderr;
 
@@ -8,10 +8,10 @@ use rustix::stdio::stderr;
 pub fn print(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        match sys::write(stderr(), rest) {
+        match calls::write(stderr(), rest) {
             Ok(n) if n > 0 => rest = &rest[n..],
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                if sys::poll(stderr(), PollFlags::OUT, None).is_err() {
+                if calls::poll(stderr(), PollFlags::OUT, None).is_err() {
                     return;
                 }
             }

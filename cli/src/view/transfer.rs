@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use fullbore::inspect::Inspect;
 use fullbore::pump::{Pump, Route};
-use fullbore::size::Size;
-use fullbore::sys::End;
 use fullbore_lab::sys::start;
+use fullbore_sys::calls::End;
+use fullbore_sys::size::Size;
 
 use super::counters::Counters;
 use super::input;
@@ -402,7 +402,7 @@ fn plain(reason: &str) -> &str {
 }
 
 fn capacity(side: &str, fd: BorrowedFd<'_>) -> String {
-    match fullbore::capacity::get(fd) {
+    match fullbore_sys::capacity::get(fd) {
         Ok(bytes) => format!(", {side} pipe {}", Size(bytes as u64)),
         Err(_) => String::new(),
     }

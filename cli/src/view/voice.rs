@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fullbore::Error;
+use fullbore_sys::Error;
 
 use crate::quote::visible;
 

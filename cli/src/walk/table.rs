@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use fullbore::size::Size;
 use fullbore_lab::pagemap::{Look, Page};
+use fullbore_sys::size::Size;
 
 const HEAD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();

@@ -75,7 +75,7 @@ fn moving(command: Command) -> (Running, PipeWriter, PipeReader) {
     let running = start(command, input, theirs);
     feed.write_all(b"data").expect("a reader");
     until("the first bytes", || {
-        fullbore::sys::bytes_in_pipe(&output).is_ok_and(|n| n == 4)
+        fullbore_sys::calls::bytes_in_pipe(&output).is_ok_and(|n| n == 4)
     });
     (running, feed, output)
 }

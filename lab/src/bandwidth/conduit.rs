@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use fullbore::read::discard::Discard;
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::{Error, Result, capacity};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::read::discard::Discard;
+use fullbore_sys::{Error, Result, capacity};
 
 use super::MESSAGE;
 use super::files::rewind;
@@ -33,7 +33,7 @@ pub(super) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
     begin(&[&from, &to])?;
     ready()?;
     timed(time, || {
-        let n = from_the_beginning(&from, &to, || sys::read(&from, &mut buffer))?;
+        let n = from_the_beginning(&from, &to, || calls::read(&from, &mut buffer))?;
         write_all(&to, &buffer[..n])?;
         Ok(n)
     })
@@ -52,7 +52,7 @@ pub(super) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -
         };
         for output in others {
             // Into an empty pipe with as many slots tee is never short. It could not be continued: it begins at the head.
-            if sys::tee(&source.read_end, &output.write_end, n, NO_FLAGS)? != n {
+            if calls::tee(&source.read_end, &output.write_end, n, NO_FLAGS)? != n {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -75,7 +75,7 @@ pub(super) fn spread(
     begin(&[&from])?;
     ready()?;
     timed(time, || {
-        let n = from_the_beginning(&from, &from, || sys::read(&from, &mut buffer))?;
+        let n = from_the_beginning(&from, &from, || calls::read(&from, &mut buffer))?;
         for output in &outputs.pipes {
             write_all(&output.write_end, &buffer[..n])?;
         }
@@ -130,7 +130,7 @@ struct Pipe {
 impl Pipe {
     fn new() -> Result<Self> {
         let (read_end, write_end) =
-            sys::pipe().map_err(|e| Error::system("no pipe", e, "close some files"))?;
+            calls::pipe().map_err(|e| Error::system("no pipe", e, "close some files"))?;
         Ok(Self {
             read_end,
             write_end,
@@ -138,12 +138,12 @@ impl Pipe {
     }
 
     fn fill(&self, from: impl AsFd) -> io::Result<usize> {
-        sys::splice(from, &self.write_end, MESSAGE, NO_FLAGS)
+        calls::splice(from, &self.write_end, MESSAGE, NO_FLAGS)
     }
 
     fn empty(&self, mut left: usize, to: impl AsFd) -> io::Result<()> {
         while left > 0 {
-            match sys::splice(&self.read_end, &to, left, NO_FLAGS)? {
+            match calls::splice(&self.read_end, &to, left, NO_FLAGS)? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 n => left -= n,
             }
@@ -154,7 +154,7 @@ impl Pipe {
 
 fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        let n = sys::write(&to, bytes)?;
+        let n = calls::write(&to, bytes)?;
         bytes = &bytes[n..];
     }
     Ok(())

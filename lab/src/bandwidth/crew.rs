@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 
 use super::work::{Answer, NOTHING, Order, Report};
 use crate::wire;

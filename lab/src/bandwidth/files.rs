@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use fullbore::{Error, Result, sys};
+use fullbore_sys::{Error, Result, calls};
 use rustix::fs::SeekFrom;
 
 use super::MESSAGE;
@@ -20,10 +20,10 @@ pub(super) fn reread(file: OwnedFd, time: Time, ready: Ready<'_>) -> Result<Repo
     rewind(&file).map_err(failed)?;
     ready()?;
     timed(time, || {
-        let mut n = sys::read(&file, &mut buffer)?;
+        let mut n = calls::read(&file, &mut buffer)?;
         if n == 0 {
             rewind(&file)?;
-            n = sys::read(&file, &mut buffer)?;
+            n = calls::read(&file, &mut buffer)?;
         }
         let sum = |sum: u64, word: &[u8; 8]| sum.wrapping_add(u64::from_ne_bytes(*word));
         black_box(buffer[..n].as_chunks::<8>().0.iter().fold(0, sum));

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 
 use super::work::{Ready, Report, Time};
 use crate::latency::{RoundTrips, answer_all, ns, trip};

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 
 use super::column::{Column, How};
 use super::crew::{self, Member};

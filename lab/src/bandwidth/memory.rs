@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fullbore::Result;
-use fullbore::size::Size;
+use fullbore_sys::Result;
+use fullbore_sys::size::Size;
 
 use super::work::{Ready, Report, Time, timed};
 use crate::machine::Machine;

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::{Error, Result, sys};
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::{Error, Result, calls};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -24,7 +24,7 @@ const OFF_ALIGNMENT: usize = 128;
 pub(super) fn send(to: OwnedFd, time: Time, ready: Ready<'_>) -> Result<Report> {
     let message = buffer(MESSAGE)?;
     ready()?;
-    timed(time, || sys::write(&to, &message))
+    timed(time, || calls::write(&to, &message))
 }
 
 /// Takes them.
@@ -32,7 +32,7 @@ pub(super) fn receive(from: OwnedFd, time: Time, ready: Ready<'_>) -> Result<Rep
     let mut buffer = buffer(MESSAGE + OFF_ALIGNMENT)?;
     ready()?;
     timed(time, || {
-        sys::read(&from, &mut buffer[OFF_ALIGNMENT..][..MESSAGE])
+        calls::read(&from, &mut buffer[OFF_ALIGNMENT..][..MESSAGE])
     })
 }
 
@@ -49,7 +49,7 @@ pub(super) fn buffer(len: usize) -> Result<Pages> {
 /// Both ends of a connection: the one to write to, the one to read from.
 pub(super) fn connect(link: Link) -> Result<(OwnedFd, OwnedFd)> {
     match link {
-        Link::Pipe => sys::pipe()
+        Link::Pipe => calls::pipe()
             .map(|(read_end, write_end)| (write_end, read_end))
             .map_err(|e| Error::system("no pipe", e, "close some files")),
         Link::Unix => UnixStream::pair()

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{conduit, files, latency, memory, stream};
@@ -128,7 +128,7 @@ fn work(order: &Order, descriptors: Vec<OwnedFd>, socket: &UnixStream) -> Result
     let mut ready = || {
         let given_up = |e: io::Error| Error::system("the trial was given up", e, "");
         say(socket, &Answer::Ready).map_err(given_up)?;
-        match fullbore::sys::read(socket, &mut [0]).map_err(given_up)? {
+        match fullbore_sys::calls::read(socket, &mut [0]).map_err(given_up)? {
             1 => Ok(()),
             _ => Err(given_up(io::ErrorKind::UnexpectedEof.into())),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fullbore::size::Size;
+use fullbore_sys::size::Size;
 use serde::Serialize;
 
 use super::{Group, plain};

@@ -1,6 +1,6 @@
 //! What saved runs of each kind measured, in one and the same form.
 
-use fullbore::size::Size;
+use fullbore_sys::size::Size;
 
 use super::Unit;
 use crate::bandwidth::result as bandwidth;

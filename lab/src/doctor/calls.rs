@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fullbore::probe;
-use fullbore::read::discard::Discard;
-use fullbore::sys::{self, SpliceFlags};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::probe;
+use fullbore_sys::read::discard::Discard;
 
 use super::{ALLOW_CALLS, Check};
 use crate::machine::{Machine, value};
@@ -34,7 +34,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn read(machine: &Machine, status: &str, program: Option<PathBuf>) -> Self {
         let text = |e: io::Error| plain(&e);
-        let refusal = |refusal: Option<fullbore::Error>| match refusal {
+        let refusal = |refusal: Option<fullbore_sys::Error>| match refusal {
             None => Ok(()),
             Some(e) => Err(e.to_string().trim_end_matches("; ").to_owned()),
         };
@@ -42,7 +42,7 @@ impl Facts {
         let filters = value(status, "Seccomp_filters").and_then(|n| n.parse().ok());
         Self {
             release: machine.kernel.clone(),
-            pipe: sys::pipe().map(drop).map_err(text),
+            pipe: calls::pipe().map(drop).map_err(text),
             process: program.and_then(|program| match start(&program) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => None,
                 other => Some(other.map_err(text)),
@@ -53,9 +53,9 @@ impl Facts {
             cow: refusal(probe::cow_refusal())
                 .and_then(|()| probe::turn_takes().map_err(|e| e.to_string())),
             fat: refusal(probe::fat_refusal()),
-            splice: move_one(|from, to| sys::splice(from, to, 1, SpliceFlags::NONBLOCK))
+            splice: move_one(|from, to| calls::splice(from, to, 1, SpliceFlags::NONBLOCK))
                 .map_err(text),
-            tee: move_one(|from, to| sys::tee(from, to, 1, SpliceFlags::NONBLOCK)).map_err(text),
+            tee: move_one(|from, to| calls::tee(from, to, 1, SpliceFlags::NONBLOCK)).map_err(text),
             seccomp: seccomp.map(|mode| (mode, filters)),
         }
     }
@@ -82,9 +82,9 @@ fn start(program: &std::path::Path) -> io::Result<()> {
 fn move_one(
     call: impl Fn(&std::os::fd::OwnedFd, &std::os::fd::OwnedFd) -> io::Result<usize>,
 ) -> io::Result<()> {
-    let (from_read, from_write) = sys::pipe()?;
-    let (_to_read, to_write) = sys::pipe()?;
-    sys::write(&from_write, b"X")?;
+    let (from_read, from_write) = calls::pipe()?;
+    let (_to_read, to_write) = calls::pipe()?;
+    calls::write(&from_write, b"X")?;
     match call(&from_read, &to_write)? {
         1 => Ok(()),
         n => Err(io::Error::other(format!("{n} bytes moved instead of 1"))),

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use fullbore::sys::pipe;
-use fullbore::{Error, Result};
+use fullbore_sys::calls::pipe;
+use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
 use crate::latency::{between_threads, trip};

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use fullbore::size::Size;
-use fullbore::{capacity, sys};
+use fullbore_sys::size::Size;
+use fullbore_sys::{calls, capacity};
 
 use super::Check;
 use crate::machine::{Machine, read_number};
@@ -42,9 +42,9 @@ pub(super) struct InUse {
 
 impl Facts {
     pub(super) fn read(machine: &Machine) -> Self {
-        let pipe = sys::pipe().map_err(|e| crate::sys::plain(&e));
+        let pipe = calls::pipe().map_err(|e| crate::sys::plain(&e));
         let end = pipe.as_ref().map(|(_, write)| write);
-        let error = |e: fullbore::Error| e.to_string();
+        let error = |e: fullbore_sys::Error| e.to_string();
         let new_pipe = end
             .map_err(Clone::clone)
             .and_then(|end| capacity::get(end).map_err(error));
@@ -253,7 +253,7 @@ mod tests {
             eprintln!("SKIPPED pipes_of_this_process_are_seen: /proc shows no processes");
             return;
         };
-        let pipes: Vec<_> = (0..200).map(|_| sys::pipe().unwrap()).collect();
+        let pipes: Vec<_> = (0..200).map(|_| calls::pipe().unwrap()).collect();
         let during = pipes_in_use().unwrap();
         // Others of this user come and go, but not so many.
         if during.hidden == 0 {

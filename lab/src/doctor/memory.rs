@@ -1,7 +1,7 @@
 //! Huge pages, reserved pages, and how much memory this process may have.
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::size::Size;
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::size::Size;
 
 use super::cgroup::{self, Limit};
 use super::{Check, Presence};
@@ -64,7 +64,7 @@ fn try_huge_page() -> Result<(), String> {
         lock: false,
         fill: Some(1),
     };
-    let text = |e: fullbore::Error| e.to_string();
+    let text = |e: fullbore_sys::Error| e.to_string();
     Pages::map(&request)
         .and_then(|p| p.prove_huge())
         .map_err(text)

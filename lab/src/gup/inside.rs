@@ -4,8 +4,8 @@ use std::fs::File;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fullbore::Result;
-use fullbore::pages::{self, PageKind};
+use fullbore_sys::Result;
+use fullbore_sys::pages::{self, PageKind};
 
 use crate::gup::test_file::{Device, Job, TestFile};
 use crate::gup::{PAGES_PER_CALL, Timing, map};

@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fullbore::pages::PageKind;
-use fullbore::read::discard::Discard;
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::{Error, Result, capacity, probe};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::read::discard::Discard;
+use fullbore_sys::{Error, Result, capacity, probe};
 
 use crate::gup::{PAGES_PER_CALL, Timing, map};
 use crate::stats::median;
@@ -80,11 +80,11 @@ impl Rig {
     fn try_calls(&self) -> Result<()> {
         let (target, behind) = (&self.target, &self.behind);
         let flags = SpliceFlags::NONBLOCK;
-        whole("write", sys::write(&target.write, b"X"), 1)?;
-        whole("tee", sys::tee(&target.read, &behind.write, 1, flags), 1)?;
+        whole("write", calls::write(&target.write, b"X"), 1)?;
+        whole("tee", calls::tee(&target.read, &behind.write, 1, flags), 1)?;
         whole(
             "splice",
-            sys::splice(&target.read, &behind.write, 1, flags),
+            calls::splice(&target.read, &behind.write, 1, flags),
             1,
         )?;
         self.clear();
@@ -108,7 +108,7 @@ impl Rig {
         let flags = SpliceFlags::NONBLOCK;
         let start = Instant::now();
         for _ in 0..self.calls {
-            let moved = sys::splice(&self.target.read, &self.behind.write, self.chunk, flags);
+            let moved = calls::splice(&self.target.read, &self.behind.write, self.chunk, flags);
             whole("splice", moved, self.chunk)?;
         }
         passes.splice.push(ns_since(start));
@@ -207,7 +207,7 @@ impl Outside {
         let (rig, flags) = (&self.rig, SpliceFlags::NONBLOCK);
         let start = Instant::now();
         for source in &self.sources {
-            let teed = sys::tee(source, &rig.target.write, rig.chunk, flags);
+            let teed = calls::tee(source, &rig.target.write, rig.chunk, flags);
             whole("tee", teed, rig.chunk)?;
         }
         passes.tee.push(ns_since(start));

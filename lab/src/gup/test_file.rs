@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use rustix::ioctl::{Direction, Opcode, opcode};
 
 use crate::sys::gup::{Argument, ioctl};

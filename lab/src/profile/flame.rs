@@ -1,6 +1,6 @@
 //! Flame graphs: a picture of folded stacks.
 
-use fullbore::{Error, Result};
+use fullbore_sys::{Error, Result};
 use inferno::flamegraph::{self, Options};
 
 use super::fold::Folded;

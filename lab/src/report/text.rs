@@ -46,7 +46,7 @@ pub fn maybe(value: Option<f64>) -> String {
 
 /// Bytes in the largest unit that divides them.
 pub fn bytes(n: u64) -> String {
-    fullbore::size::Size(n).to_string()
+    fullbore_sys::size::Size(n).to_string()
 }
 
 /// The number, if it can be drawn on a scale of rates or times.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fullbore::size::Size;
-use fullbore::{Error, Result};
+use fullbore_sys::size::Size;
+use fullbore_sys::{Error, Result};
 
 use super::MOST_SLOTS;
 use super::model::Which;

@@ -1,6 +1,6 @@
 //! What a call did, in a sentence.
 
-use fullbore::size::Size;
+use fullbore_sys::size::Size;
 
 use super::model::{Outcome, Part, Pipe, Pipes, Refusal, What, Which};
 use super::script::{Op, Script, Step};

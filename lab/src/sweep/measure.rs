@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use fullbore::{Error, Result, capacity};
+use fullbore_sys::{Error, Result, capacity};
 
 use super::{Cell, Method, SCHEMA, Sample, Sweep, Ways};
 use crate::config::Config;
@@ -196,7 +196,7 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
 
 /// The capacity that a new pipe gets when this much is asked for; or the same again, and why it is refused.
 fn grant(bytes: u64) -> (u64, Option<String>) {
-    let granted = fullbore::sys::pipe()
+    let granted = fullbore_sys::calls::pipe()
         .map_err(|e| Error::system("a pipe cannot be made", e, ""))
         .and_then(|(_, end)| capacity::set(end, usize::try_from(bytes).unwrap_or(usize::MAX)));
     match granted {

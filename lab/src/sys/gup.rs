@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use fullbore::pages::Pages;
-use fullbore::sys::SpliceFlags;
-use fullbore::{Error, Result, capacity};
+use fullbore_sys::calls::SpliceFlags;
+use fullbore_sys::pages::Pages;
+use fullbore_sys::{Error, Result, capacity};
 
 use crate::gup::test_file::Form;
 
@@ -19,7 +19,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new() -> Result<Self> {
-        let pipe = fullbore::sys::pipe();
+        let pipe = fullbore_sys::calls::pipe();
         let (read, write) =
             pipe.map_err(|e| Error::system("no pipe", e, "close some descriptors"))?;
         Ok(Self { read, write })
@@ -57,7 +57,7 @@ impl Lent {
         let bytes = &mut self.0[at..at + len];
         // SAFETY: the pipe may hold the pages for ever: `Lent` writes none of its bytes and hands out no way to. The
         // descriptor is the pipe's write end, so that the kernel does not write them either.
-        unsafe { fullbore::sys::vmsplice(&pipe.write, bytes, SpliceFlags::NONBLOCK) }
+        unsafe { fullbore_sys::calls::vmsplice(&pipe.write, bytes, SpliceFlags::NONBLOCK) }
     }
 }
 

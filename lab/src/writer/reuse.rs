@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use fullbore::sys::SpliceFlags;
-use fullbore::write::fresh::PIECE;
-use fullbore::write::recycle::Recycle;
-use fullbore::{Result, capacity};
+use fullbore_sys::calls::SpliceFlags;
+use fullbore_sys::write::fresh::PIECE;
+use fullbore_sys::write::recycle::Recycle;
+use fullbore_sys::{Result, capacity};
 
 use super::Source;
 use crate::config::Config;

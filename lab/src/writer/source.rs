@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use fullbore::Result;
-use fullbore::pages::Pages;
+use fullbore_sys::Result;
+use fullbore_sys::pages::Pages;
 
 use crate::config::Config;
 use crate::side::map_bytes;

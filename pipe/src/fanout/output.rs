@@ -5,10 +5,10 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::FileType;
 
-use crate::private::Private;
 use crate::pump::is_refusal;
-use crate::sys::{self, End, SpliceFlags};
-use crate::wait::{Wait, Waiter};
+use fullbore_sys::calls::{self, End, SpliceFlags};
+use fullbore_sys::private::Private;
+use fullbore_sys::wait::{Wait, Waiter};
 
 /// An output, and what it still has to get.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl<'fd> Output<'fd> {
             slots.take_all(&mut self.bytes)?;
             self.written = 0;
         }
-        let n = sys::write(self.to, &self.bytes[self.written..])?;
+        let n = calls::write(self.to, &self.bytes[self.written..])?;
         self.written += n;
         if self.written == self.bytes.len() {
             self.bytes.clear();

@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
 use super::*;
-use crate::sys::fault::{Call, inject};
+use fullbore_sys::calls::fault::{Call, inject};
 
 fn data(len: usize) -> Vec<u8> {
     (0..len as u32)
@@ -33,7 +33,7 @@ fn contents(mut file: File) -> Vec<u8> {
 
 /// A pipe, and a thread that reads it to its end.
 fn collector() -> (OwnedFd, std::thread::JoinHandle<Vec<u8>>) {
-    let (read_end, write_end) = sys::pipe().unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
     let reader = std::thread::spawn(move || {
         let mut got = Vec::new();
         File::from(read_end).read_to_end(&mut got).unwrap();

@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
 use super::*;
-use crate::sys::fault::{Call, inject};
+use fullbore_sys::calls::fault::{Call, inject};
 
 fn file_of(data: &[u8]) -> File {
     let file = rustix::fs::memfd_create("inspect", MemfdFlags::CLOEXEC).unwrap();
@@ -27,7 +27,7 @@ fn data(len: usize) -> Vec<u8> {
 
 /// Moves a file through, `most` bytes at a time, into a thread that collects.
 fn through(from: &File, most: usize) -> (Vec<u8>, Vec<u8>, Option<String>) {
-    let (read_end, write_end) = sys::pipe().unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
     let reader = std::thread::spawn(move || {
         let mut got = Vec::new();
         File::from(read_end).read_to_end(&mut got).unwrap();
@@ -58,7 +58,7 @@ fn what_is_shown_is_what_arrives() {
 #[test]
 fn no_private_pipe_means_reading_and_writing() {
     let data = data(700_001);
-    let (read_end, write_end) = sys::pipe().unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
     drop(read_end);
     drop(write_end);
     let target = file_of(b"");
@@ -94,7 +94,7 @@ fn target_that_takes_no_splice_gets_everything_by_hand() {
 #[test]
 fn input_takes_no_more_than_was_asked_for() {
     let mut file = file_of(&data(100_000));
-    let (_read_end, write_end) = sys::pipe().unwrap();
+    let (_read_end, write_end) = calls::pipe().unwrap();
     let mut inspect = Inspect::new(file.as_fd(), write_end.as_fd());
     assert_eq!(inspect.fill(10).unwrap().len(), 10);
     assert_eq!(inspect.deliver(4).unwrap().len(), 4);
@@ -106,7 +106,7 @@ fn input_takes_no_more_than_was_asked_for() {
 #[test]
 fn errors_are_told_apart_by_side() {
     let file = file_of(&data(10));
-    let (read_end, write_end) = sys::pipe().unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
     drop(read_end);
     let mut inspect = Inspect::new(file.as_fd(), write_end.as_fd());
     inspect.fill(10).unwrap();

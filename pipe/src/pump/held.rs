@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::sys;
-use crate::wait::Waiter;
+use fullbore_sys::calls;
+use fullbore_sys::wait::Waiter;
 
 /// Bytes that were read and not all written yet.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Held {
         waits: &mut Waiter,
     ) -> io::Result<usize> {
         let len = most.min(self.buffer.len());
-        let n = waits.until_ready(from, || sys::read(from, &mut self.buffer[..len]))?;
+        let n = waits.until_ready(from, || calls::read(from, &mut self.buffer[..len]))?;
         (self.start, self.end) = (0, n);
         Ok(n)
     }
@@ -60,7 +60,7 @@ impl Held {
         waits: &mut Waiter,
     ) -> io::Result<usize> {
         let end = self.end.min(self.start.saturating_add(most));
-        match waits.until_ready(to, || sys::write(to, &self.buffer[self.start..end]))? {
+        match waits.until_ready(to, || calls::write(to, &self.buffer[self.start..end]))? {
             0 => Err(io::ErrorKind::WriteZero.into()),
             n => {
                 self.start += n;

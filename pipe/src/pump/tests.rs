@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
 use super::*;
-use crate::sys::fault::{Call, inject};
+use fullbore_sys::calls::fault::{Call, inject};
 
 fn file_of(data: &[u8]) -> File {
     let file = rustix::fs::memfd_create("pump", MemfdFlags::CLOEXEC).unwrap();
@@ -27,7 +27,7 @@ fn contents(mut file: File) -> Vec<u8> {
 
 #[test]
 fn output_without_reader_is_to_blame() {
-    let (read_end, write_end) = sys::pipe().unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
     drop(read_end);
     for from in [file_of(b"x"), File::open("/dev/zero").unwrap()] {
         let mut pump = Pump::new(from.as_fd(), write_end.as_fd());
@@ -38,7 +38,7 @@ fn output_without_reader_is_to_blame() {
 
 #[test]
 fn input_that_cannot_be_read_is_to_blame() {
-    let (_read_end, write_end) = sys::pipe().unwrap();
+    let (_read_end, write_end) = calls::pipe().unwrap();
     let target = file_of(b"");
     let directory = File::open("/").unwrap();
     for to in [write_end.as_fd(), target.as_fd()] {
@@ -53,8 +53,8 @@ fn input_that_cannot_be_read_is_to_blame() {
 
 #[test]
 fn full_device_is_to_blame() {
-    let (read_end, write_end) = sys::pipe().unwrap();
-    sys::write(&write_end, b"x").unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
+    calls::write(&write_end, b"x").unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     for from in [read_end.as_fd(), file_of(b"x").as_fd()] {
         let mut pump = Pump::new(from, full.as_fd());
@@ -92,8 +92,8 @@ fn copying_pump_that_holds_bytes_may_be_asked_for_all_there_are() {
 fn end_of_a_pipe_is_seen_while_the_output_is_full() {
     for refused in [None, Some(Call::Tee), Some(Call::Pipe)] {
         for flags in [OFlags::empty(), OFlags::NONBLOCK] {
-            let (from, feed) = sys::pipe().unwrap();
-            let (_reader, to) = sys::pipe().unwrap();
+            let (from, feed) = calls::pipe().unwrap();
+            let (_reader, to) = calls::pipe().unwrap();
             rustix::fs::fcntl_setfl(&from, flags).unwrap();
             let mut pump = Pump::new(from.as_fd(), to.as_fd());
             let len = capacity::get(&to).unwrap();
@@ -122,9 +122,9 @@ fn end_of_a_pipe_is_seen_while_the_output_is_full() {
 
 #[test]
 fn input_that_has_ended_needs_no_reader_of_the_output() {
-    let (from, feed) = sys::pipe().unwrap();
-    let (reader, to) = sys::pipe().unwrap();
-    sys::write(&feed, b"x").unwrap();
+    let (from, feed) = calls::pipe().unwrap();
+    let (reader, to) = calls::pipe().unwrap();
+    calls::write(&feed, b"x").unwrap();
     let mut pump = Pump::new(from.as_fd(), to.as_fd());
     assert_eq!(pump.step(usize::MAX).unwrap(), 1);
     drop(reader);
@@ -134,8 +134,8 @@ fn input_that_has_ended_needs_no_reader_of_the_output() {
 
 #[test]
 fn missing_private_pipe_is_named_as_the_reason() {
-    let (read_end, write_end) = sys::pipe().unwrap();
-    sys::write(&write_end, b"data").unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
+    calls::write(&write_end, b"data").unwrap();
     drop(write_end);
     let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
     let _refused = inject(|call, len| match call {
@@ -221,10 +221,10 @@ fn refused_splice_is_no_error_whatever_the_reason() {
             Call::Splice | Call::Tee => Err(errno),
             _ => Ok(len),
         });
-        let (read_end, write_end) = sys::pipe().unwrap();
-        sys::write(&write_end, b"data").unwrap();
+        let (read_end, write_end) = calls::pipe().unwrap();
+        calls::write(&write_end, b"data").unwrap();
         drop(write_end);
-        let (_one, other) = sys::pipe().unwrap();
+        let (_one, other) = calls::pipe().unwrap();
         for from in [read_end.as_fd(), file_of(b"data").as_fd()] {
             let copied = copy(from, &other).unwrap();
             assert_eq!((copied.bytes, copied.route), (4, Route::Copy), "{errno}");
@@ -240,7 +240,7 @@ fn read_that_is_refused_is_an_error_and_never_waited_for() {
             Call::Splice | Call::Read => Err(errno),
             _ => Ok(len),
         });
-        let (_one, other) = sys::pipe().unwrap();
+        let (_one, other) = calls::pipe().unwrap();
         let file = file_of(b"data");
         let mut pump = Pump::new(file.as_fd(), other.as_fd());
         let error = pump.step(usize::MAX).unwrap_err();
@@ -259,7 +259,7 @@ fn connection_that_was_reset_is_not_taken_for_a_refusal() {
     let (ours, _) = listener.accept().unwrap();
     rustix::net::sockopt::set_socket_linger(&theirs, Some(Duration::ZERO)).unwrap();
     drop(theirs); // resets it
-    let (_reader, to) = sys::pipe().unwrap();
+    let (_reader, to) = calls::pipe().unwrap();
     let error = copy(&ours, &to).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
@@ -267,7 +267,7 @@ fn connection_that_was_reset_is_not_taken_for_a_refusal() {
 #[test]
 fn step_may_ask_for_all_there_is() {
     for refused in [None, Some(Call::Pipe)] {
-        let (_read_end, write_end) = sys::pipe().unwrap();
+        let (_read_end, write_end) = calls::pipe().unwrap();
         let _refused = inject(move |call, len| match refused {
             Some(refused) if call == refused => Err(Errno::MFILE),
             _ => Ok(len),
@@ -284,7 +284,7 @@ fn step_may_ask_for_all_there_is() {
 fn what_was_copied_by_value_does_not_change_with_the_file() {
     let delivered = |copy: &dyn Fn(&File, &std::os::fd::OwnedFd) -> Copied| {
         let data = vec![1; 3 * 4096 + 5];
-        let (read_end, write_end) = sys::pipe().unwrap();
+        let (read_end, write_end) = calls::pipe().unwrap();
         let mut file = file_of(&data);
         assert_eq!(copy(&file, &write_end).bytes, data.len() as u64);
         drop(write_end);
@@ -306,10 +306,10 @@ fn copy_by_value_between_files_is_the_kernels_and_between_others_by_hand() {
     let copied = copy_by_value(&from, to.try_clone().unwrap()).unwrap();
     assert_eq!(copied.bytes, 4);
     assert_eq!(contents(to), b"data");
-    let (read_end, write_end) = sys::pipe().unwrap();
-    sys::write(&write_end, b"data").unwrap();
+    let (read_end, write_end) = calls::pipe().unwrap();
+    calls::write(&write_end, b"data").unwrap();
     drop(write_end);
-    let (_reader, to) = sys::pipe().unwrap();
+    let (_reader, to) = calls::pipe().unwrap();
     assert_eq!(copy_by_value(&read_end, &to).unwrap().route, Route::Copy);
 }
 

@@ -8,8 +8,9 @@ use std::os::unix::fs::FileExt;
 use fullbore::fanout::Fanout;
 use fullbore::inspect::Inspect;
 use fullbore::pump::Pump;
-use fullbore::writer::Way;
-use fullbore::{Constant, PipeReader, capacity, copy, fanout, sys};
+use fullbore::{Constant, PipeReader, copy, fanout};
+use fullbore_sys::writer::Way;
+use fullbore_sys::{calls, capacity};
 use rustix::fs::MemfdFlags;
 
 use crate::{is_to_be_had, writer};
@@ -27,13 +28,13 @@ fn file() -> File {
 
 fn read(pipe: &OwnedFd) -> Vec<u8> {
     let mut buffer = [0; 64];
-    let n = sys::read(pipe, &mut buffer).expect("bytes");
+    let n = calls::read(pipe, &mut buffer).expect("bytes");
     buffer[..n].to_vec()
 }
 
 /// What arrives where `send` has returned, and the file was changed before anybody read.
 fn changed_after(send: impl FnOnce(&File, &OwnedFd)) -> Vec<u8> {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let file = file();
     send(&file, &write_end);
     file.write_all_at(&AFTER[..BEFORE.len()], 0)
@@ -67,7 +68,7 @@ fn what_a_file_has_got_stays_when_its_source_changes() {
     for through_pipe in [false, true] {
         let (from, mut to) = (file(), file());
         if through_pipe {
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             copy(&from, &write_end).expect("a pipe");
             drop(write_end);
             copy(&read_end, &to).expect("a file");
@@ -99,7 +100,7 @@ fn held<T>(expected: usize, hold: impl FnOnce() -> T) {
 #[test]
 fn descriptors_are_held_as_told_and_given_back() {
     alone!();
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let null = File::options()
         .write(true)
         .open("/dev/null")
@@ -114,7 +115,7 @@ fn descriptors_are_held_as_told_and_given_back() {
                 writer.write_all(&[1; 20_000]).expect("room");
                 writer
             });
-            sys::read(&read_end, &mut [0; 20_000]).expect("bytes");
+            calls::read(&read_end, &mut [0; 20_000]).expect("bytes");
         }
     }
     if is_to_be_had("descriptors_are_held", Some(Way::Fat)) {
@@ -134,13 +135,13 @@ fn descriptors_are_held_as_told_and_given_back() {
 
 #[test]
 fn what_was_taken_and_not_delivered_goes_with_its_taker() {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
-    let (_out, to) = sys::pipe().expect("a pipe");
-    sys::write(&write_end, BEFORE).expect("room");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
+    let (_out, to) = calls::pipe().expect("a pipe");
+    calls::write(&write_end, BEFORE).expect("room");
     let mut inspect = Inspect::new(read_end.as_fd(), to.as_fd());
     inspect.fill(64).expect("bytes");
     inspect.deliver(5).expect("room");
     drop(inspect);
-    assert_eq!(sys::bytes_in_pipe(&read_end).expect("a pipe"), 0);
-    assert_eq!(sys::bytes_in_pipe(&to).expect("a pipe"), 5);
+    assert_eq!(calls::bytes_in_pipe(&read_end).expect("a pipe"), 0);
+    assert_eq!(calls::bytes_in_pipe(&to).expect("a pipe"), 5);
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 
-use fullbore::sys;
-use fullbore::writer::{PipeWriter, Way};
+use fullbore_sys::calls;
+use fullbore_sys::writer::{Unbuffered, Way};
 
 use crate::feed::set_nonblocking;
 use crate::processes::{finish, fork};
@@ -22,15 +22,15 @@ fn lending(test: &str) -> impl Iterator<Item = Way> {
 }
 
 /// A writer into a pipe that does not block, in which up to [`AHEAD`] bytes wait.
-fn waiting(way: Way) -> (OwnedFd, PipeWriter<OwnedFd>) {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+fn waiting(way: Way) -> (OwnedFd, Unbuffered<OwnedFd>) {
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     set_nonblocking(&write_end);
     (read_end, writer(write_end, Some(way)).with_ahead(AHEAD))
 }
 
 /// Writes the sequence from the `at`th byte on until nothing more is taken, and returns up to where.
 fn fill(
-    writer: &mut PipeWriter<OwnedFd>,
+    writer: &mut Unbuffered<OwnedFd>,
     sequence: Sequence,
     mut at: usize,
     in_place: bool,
@@ -72,7 +72,7 @@ fn read_all(pipe: &OwnedFd, sequence: Sequence, mut at: usize) -> usize {
 }
 
 fn in_pipe(pipe: &OwnedFd) -> usize {
-    usize::try_from(sys::bytes_in_pipe(pipe).expect("a pipe")).expect("few")
+    usize::try_from(calls::bytes_in_pipe(pipe).expect("a pipe")).expect("few")
 }
 
 /// What is not in the pipe once nothing more is taken waits, and all that was taken comes, in order, by flush.
@@ -181,15 +181,15 @@ fn what_waits_at_a_fork_is_sent_once_by_the_parent() {
 fn write_all_of_several_mib_returns_when_all_is_in_the_pipe() {
     let ways = [None, Some(Way::Cow), Some(Way::Fresh), Some(Way::Fat)];
     for way in ways {
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         let sequence = Sequence::new(5);
         let total = 20 * MIB;
         let reader = std::thread::spawn(move || {
             let (mut at, mut buffer) = (0, vec![0; 300_000]);
             let a_while = Some(std::time::Duration::from_secs(20));
-            let readable = fullbore::wait::events(sys::End::Read);
-            while at < total && sys::poll(&read_end, readable, a_while).expect("poll") {
-                let n = sys::read(&read_end, &mut buffer).expect("a pipe");
+            let readable = fullbore_sys::wait::events(calls::End::Read);
+            while at < total && calls::poll(&read_end, readable, a_while).expect("poll") {
+                let n = calls::read(&read_end, &mut buffer).expect("a pipe");
                 sequence.check(at, &buffer[..n]);
                 at += n;
             }

@@ -4,8 +4,9 @@ use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
-use fullbore::wait::Wait;
-use fullbore::{Constant, capacity, sys};
+use fullbore::Constant;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::{calls, capacity};
 
 use crate::feed::set_nonblocking;
 use crate::processes::{finish, fork};
@@ -92,7 +93,7 @@ fn check(
     seed: u64,
     write: impl FnOnce(OwnedFd) -> usize,
 ) {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let _ = capacity::set(&write_end, capacity);
     let reader = read(kind, read_end, pattern, seed);
     let written = write(write_end);
@@ -212,8 +213,8 @@ fn both_sides_of_a_fork_go_on_with_the_pattern() {
         let pattern = pattern(len);
         let mut constant = Constant::new(&pattern);
         let before = 50_000; // fits into the pipe
-        let (read_end, pipe) = sys::pipe().expect("a pipe");
-        let (read_childs, childs) = sys::pipe().expect("a pipe");
+        let (read_end, pipe) = calls::pipe().expect("a pipe");
+        let (read_childs, childs) = calls::pipe().expect("a pipe");
         let both = pattern.repeat(2);
         let turned = &both[before % len..before % len + len];
         constant.write_all(&pipe, before as u64).expect("room");
@@ -231,12 +232,12 @@ fn both_sides_of_a_fork_go_on_with_the_pattern() {
 
 #[test]
 fn constant_ends_quietly_when_the_reader_goes() {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let mut constant = Constant::new(b"y\n");
     let reader = thread::spawn(move || {
         let mut some = vec![0; 1 << 20];
         for _ in 0..100 {
-            assert!(sys::read(&read_end, &mut some).expect("data") > 0);
+            assert!(calls::read(&read_end, &mut some).expect("data") > 0);
         }
     });
     constant.write_forever(&write_end).expect("quietly");

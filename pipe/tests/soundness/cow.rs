@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use fullbore::writer::{PipeWriter, Way};
-use fullbore::{capacity, sys};
+use fullbore_sys::writer::{Unbuffered, Way};
+use fullbore_sys::{calls, capacity};
 
 use crate::feed::Feed;
 use crate::readers::Own;
@@ -33,7 +33,7 @@ pub fn hold_and_compare(pipe: OwnedFd, sequence: Sequence, most: usize, mut rng:
         })
     };
     loop {
-        sys::poll(&pipe, fullbore::wait::events(sys::End::Read), None).expect("poll");
+        calls::poll(&pipe, fullbore_sys::wait::events(calls::End::Read), None).expect("poll");
         let mut own = Own::new();
         let mut ended = false;
         while let Some(n) = own.take(&pipe, MIB) {
@@ -55,7 +55,7 @@ pub fn hold_and_compare(pipe: OwnedFd, sequence: Sequence, most: usize, mut rng:
 
 /// Whether this user may have so many pipes of 1 MiB.
 pub fn may_hold(test: &str, pipes: usize) -> bool {
-    let pipes: Vec<_> = (0..pipes).map(|_| sys::pipe().expect("a pipe")).collect();
+    let pipes: Vec<_> = (0..pipes).map(|_| calls::pipe().expect("a pipe")).collect();
     for (_, write_end) in &pipes {
         if let Err(e) = capacity::set(write_end, MIB) {
             skip(test, e);
@@ -73,9 +73,9 @@ fn stranger_that_holds_more_than_a_pool_keeps_every_byte() {
         return;
     }
     let sequence = Sequence::new(1);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let reader = thread::spawn(move || hold_and_compare(read_end, sequence, pipes, Rng(1)));
-    let writer = PipeWriter::new(write_end).with_way(Way::Cow);
+    let writer = Unbuffered::new(write_end).with_way(Way::Cow);
     let mut writer = writer.with_pool(16 * MIB);
     let (mut sent, total) = (0, total());
     while sent < total {
@@ -103,11 +103,11 @@ fn writers_in_many_threads_send_what_they_were_given() {
                 scope.spawn(move || {
                     let mut feed = Feed::new(seed * 8 + number);
                     let sequence = feed.sequence;
-                    let (read_end, write_end) = sys::pipe().expect("a pipe");
+                    let (read_end, write_end) = calls::pipe().expect("a pipe");
                     let reader = thread::spawn(move || {
                         hold_and_compare(read_end, sequence, 4, Rng(!number))
                     });
-                    let writer = PipeWriter::new(write_end).with_way(Way::Cow);
+                    let writer = Unbuffered::new(write_end).with_way(Way::Cow);
                     let mut writer = feed.maybe_ahead(writer.with_pool(4 * MIB));
                     feed.send(&mut writer, 24 * MIB).expect("a reader");
                     drop(writer);

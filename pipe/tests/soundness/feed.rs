@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::sequence::{Rng, Sequence};
-use super::{LARGE, PipeWriter};
+use super::{LARGE, Unbuffered};
 
 /// What a test feeds into a writer.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Feed {
 
     /// Sends `total` bytes by random operations. Waits where the pipe is full, and goes on after any error except
     /// that the reader has gone.
-    pub fn send(&mut self, writer: &mut PipeWriter<OwnedFd>, total: usize) -> io::Result<()> {
+    pub fn send(&mut self, writer: &mut Unbuffered<OwnedFd>, total: usize) -> io::Result<()> {
         while self.sent < total {
             match self.step(writer, total - self.sent) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait(writer.as_fd()),
@@ -48,7 +48,7 @@ impl Feed {
     }
 
     /// Sends what waits in the writer.
-    pub fn flush(&mut self, writer: &mut PipeWriter<OwnedFd>) -> io::Result<()> {
+    pub fn flush(&mut self, writer: &mut Unbuffered<OwnedFd>) -> io::Result<()> {
         loop {
             match writer.flush() {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -62,7 +62,7 @@ impl Feed {
     }
 
     /// One random operation of at most `most` bytes.
-    pub fn step(&mut self, writer: &mut PipeWriter<OwnedFd>, most: usize) -> io::Result<()> {
+    pub fn step(&mut self, writer: &mut Unbuffered<OwnedFd>, most: usize) -> io::Result<()> {
         let len = self.rng.write_len().min(most);
         if self.rng.once_in(50) {
             self.flush(writer)?;
@@ -106,7 +106,7 @@ impl Feed {
     }
 
     /// Lets bytes wait in every other writer, now more and now fewer than a page of it holds.
-    pub fn maybe_ahead(&mut self, writer: PipeWriter<OwnedFd>) -> PipeWriter<OwnedFd> {
+    pub fn maybe_ahead(&mut self, writer: Unbuffered<OwnedFd>) -> Unbuffered<OwnedFd> {
         match self.rng.below(8) {
             0 => writer.fill_ahead(),
             1..4 => writer.with_ahead(self.rng.pick(&[100, 50_000, 1 << 20, 3 << 20, 5_000_000])),
@@ -115,14 +115,14 @@ impl Feed {
     }
 
     /// Fills a block with the sequence from the `at`th byte on.
-    fn open(&mut self, writer: &mut PipeWriter<OwnedFd>, at: usize, len: usize) -> usize {
+    fn open(&mut self, writer: &mut Unbuffered<OwnedFd>, at: usize, len: usize) -> usize {
         let block = writer.block(len);
         block.copy_from_slice(self.sequence.at(at, block.len()));
         block.len()
     }
 
     /// Commits all of `len` bytes, which may take several calls where the pipe does not block.
-    fn commit(&mut self, writer: &mut PipeWriter<OwnedFd>, len: usize) -> io::Result<()> {
+    fn commit(&mut self, writer: &mut Unbuffered<OwnedFd>, len: usize) -> io::Result<()> {
         let rest = writer.uncommitted() - len;
         let mut failures = 0;
         loop {
@@ -152,7 +152,7 @@ impl Feed {
 
     /// One `write`. A blocking pipe takes all of it and never returns `WouldBlock`; what is shorter than `LARGE` is one
     /// write(2), which a signal may cut short.
-    fn write(&mut self, writer: &mut PipeWriter<OwnedFd>, most: usize) -> io::Result<()> {
+    fn write(&mut self, writer: &mut Unbuffered<OwnedFd>, most: usize) -> io::Result<()> {
         let len = self.rng.write_len().min(most);
         let result = writer.write(self.sequence.at(self.sent, len));
         match &result {

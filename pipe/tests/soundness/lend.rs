@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::writer::{PipeWriter, Way};
-use fullbore::{capacity, sys};
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::writer::{Unbuffered, Way};
+use fullbore_sys::{calls, capacity};
 
 use crate::cow::{hold_and_compare, may_hold};
 use crate::feed::set_nonblocking;
@@ -36,8 +36,8 @@ fn pages(len: usize, kind: PageKind) -> Pages {
 }
 
 /// A writer that lends whatever can be lent.
-fn lender(fd: OwnedFd) -> PipeWriter<OwnedFd> {
-    PipeWriter::new(fd).with_way(Way::Cow)
+fn lender(fd: OwnedFd) -> Unbuffered<OwnedFd> {
+    Unbuffered::new(fd).with_way(Way::Cow)
 }
 
 /// A reader that holds much of what it got, and compares it late.
@@ -56,10 +56,10 @@ fn can_lend(test: &str) -> bool {
     if !is_to_be_had(test, Some(Way::Cow)) || !may_hold(test, HELD + 16) {
         return false;
     }
-    let (_read_end, write_end) = sys::pipe().expect("a pipe");
+    let (_read_end, write_end) = calls::pipe().expect("a pipe");
     capacity::set(&write_end, MIB).expect("asked above");
     let reader =
-        thread::spawn(move || while sys::read(&_read_end, &mut [0; MIB]).expect("read") > 0 {});
+        thread::spawn(move || while calls::read(&_read_end, &mut [0; MIB]).expect("read") > 0 {});
     let mut writer = lender(write_end);
     let buffer = pages(4 * MIB, PageKind::Huge);
     writer.lend(&buffer).expect("a reader");
@@ -76,7 +76,7 @@ fn can_lend(test: &str) -> bool {
 /// account.
 fn lend_and_spoil(mut buffer: Pages, mut spoil: impl FnMut(&mut [u8])) -> (u64, String) {
     let (sequence, times) = (Sequence::new(3), 8);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let reader = holder(read_end, sequence);
     let mut writer = lender(write_end);
     for time in 0..times {
@@ -155,7 +155,7 @@ fn memory_that_is_freed_and_used_for_something_else_arrives() {
         return;
     }
     let sequence = Sequence::new(4);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let reader = holder(read_end, sequence);
     let mut writer = lender(write_end);
     let (mut sent, mut used_again) = (0, 0);
@@ -164,7 +164,7 @@ fn memory_that_is_freed_and_used_for_something_else_arrives() {
     for _ in 0..20 {
         let mut buffer = Vec::<u8>::with_capacity(9 * MIB);
         let start = buffer.as_ptr() as usize;
-        let unit = fullbore::pages::page_size(PageKind::Huge).expect("huge pages");
+        let unit = fullbore_sys::pages::page_size(PageKind::Huge).expect("huge pages");
         let (from, to) = (
             start.next_multiple_of(unit),
             (start + buffer.capacity()) / unit * unit,
@@ -204,8 +204,8 @@ fn both_sides_of_a_fork_may_write_to_what_was_lent() {
     let sequence = Sequence::new(5);
     let len = 6 * MIB;
     let mut buffer = pages(len, PageKind::Huge);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
-    let (read_childs, childs) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
+    let (read_childs, childs) = calls::pipe().expect("a pipe");
     let reader = holder(read_end, sequence);
     let mut writer = lender(write_end);
     let mut of_child = lender(childs);
@@ -254,7 +254,7 @@ fn any_part_of_a_buffer_may_be_lent_between_other_writes() {
     for_each_seed("lend parts", 0..60, |seed| {
         let mut rng = Rng(seed);
         let sequence = Sequence::new(seed);
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         if rng.once_in(2) {
             capacity::set(&write_end, 4096 << rng.below(9)).expect("small enough");
         }
@@ -276,7 +276,7 @@ fn any_part_of_a_buffer_may_be_lent_between_other_writes() {
             assert_eq!(read, Ok(()));
             at
         });
-        let mut writer = PipeWriter::new(write_end).copy_on_write();
+        let mut writer = Unbuffered::new(write_end).copy_on_write();
         if rng.once_in(2) {
             writer = writer.with_way(Way::Cow);
         }
@@ -322,7 +322,7 @@ fn any_part_of_a_buffer_may_be_lent_between_other_writes() {
 #[test]
 fn pipe_that_does_not_block_takes_what_it_says() {
     let sequence = Sequence::new(6);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     set_nonblocking(&write_end);
     let mut writer = lender(write_end);
     let mut buffer = pages(6 * MIB, PageKind::Huge);
@@ -349,13 +349,13 @@ fn pipe_that_does_not_block_takes_what_it_says() {
 
 #[test]
 fn reader_that_goes_away_is_a_broken_pipe() {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let mut writer = lender(write_end);
     let buffer = pages(6 * MIB, PageKind::Huge);
     let reader = thread::spawn(move || {
         let mut left = 2 * MIB + 1;
         while left > 0 {
-            left -= sys::read(&read_end, &mut vec![0; left]).expect("read");
+            left -= calls::read(&read_end, &mut vec![0; left]).expect("read");
         }
     });
     let sent = writer.lend(&buffer).expect("a part was read");
@@ -451,7 +451,7 @@ fn memory_of_any_kind_arrives() {
 /// Lends a buffer several times, spoils it each time, and compares. Returns how many bytes were lent.
 fn lend_kind(buffer: &mut [u8]) -> u64 {
     let sequence = Sequence::new(8);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let reader = holder(read_end, sequence);
     let mut writer = lender(write_end);
     for time in 0..4 {

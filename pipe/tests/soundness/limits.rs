@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use fullbore::fanout::Fanout;
 use fullbore::inspect::Inspect;
-use fullbore::pages::{PageKind, page_size};
 use fullbore::pump::Pump;
-use fullbore::writer::{Path, PipeWriter, Way};
-use fullbore::{Constant, PipeReader, capacity, sys};
+use fullbore::{Constant, PipeReader};
+use fullbore_sys::pages::{PageKind, page_size};
+use fullbore_sys::writer::{Path, Unbuffered, Way};
+use fullbore_sys::{calls, capacity};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{Uid, disable_transparent_huge_pages, set_thread_res_uid};
@@ -118,7 +119,7 @@ fn without_huge_pages_another_way_is_taken_and_says_why() {
     if let Err(e) = disable_transparent_huge_pages(true) {
         return skip("without_huge_pages", e);
     }
-    let (_read_end, pipe) = sys::pipe().expect("a pipe");
+    let (_read_end, pipe) = calls::pipe().expect("a pipe");
     let path = writer(&pipe, Some(Way::Fresh)).path();
     assert_eq!(path.way, Way::Copy);
     assert!(
@@ -158,7 +159,7 @@ fn huge_pages_that_are_off_for_a_while_are_taken_again() {
     }
     let sequence = Sequence::new(1);
     for in_place in [false, true] {
-        let (read_end, pipe) = sys::pipe().expect("a pipe");
+        let (read_end, pipe) = calls::pipe().expect("a pipe");
         thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut got = 0;
@@ -171,7 +172,7 @@ fn huge_pages_that_are_off_for_a_while_are_taken_again() {
             });
             let mut writer = writer(pipe, Some(Way::Fresh));
             let mut sent = 0;
-            let mut send_until = |writer: &mut PipeWriter<OwnedFd>, way| {
+            let mut send_until = |writer: &mut Unbuffered<OwnedFd>, way| {
                 let until = Instant::now() + Duration::from_secs(60);
                 loop {
                     let len = 1 << 20;
@@ -221,7 +222,7 @@ fn without_proc_and_sys_fresh_is_taken_as_with_them() {
         return skip(test, format!("/proc and /sys cannot be hidden: {e}"));
     }
     assert!(std::fs::read_dir("/proc/self").is_err());
-    let (_read_end, pipe) = sys::pipe().expect("a pipe");
+    let (_read_end, pipe) = calls::pipe().expect("a pipe");
     let path = writer(&pipe, Some(Way::Fresh)).path();
     assert_eq!(path.way, Way::Fresh, "{path}");
     assert!(path.fallbacks.is_empty(), "{path}");
@@ -292,22 +293,22 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
         return;
     }
     let sequence = Sequence::new(1);
-    let (read_end, pipe) = sys::pipe().expect("a pipe");
-    let (kept, keep) = sys::pipe().expect("a pipe");
+    let (read_end, pipe) = calls::pipe().expect("a pipe");
+    let (kept, keep) = calls::pipe().expect("a pipe");
     capacity::set(&keep, 1 << 20).expect("a pipe");
     let mut writer = writer(pipe, Some(Way::Fresh)).keep_capacity();
     let (mut sent, mut got) = (0, 0);
     let mut buffer = vec![0; 1 << 20];
     // One thread: what the reader has is known at every step.
-    let mut step = |writer: &mut PipeWriter<OwnedFd>, keeps: bool| {
+    let mut step = |writer: &mut Unbuffered<OwnedFd>, keeps: bool| {
         let len = 64 << 10;
         sent += writer.write(sequence.at(sent, len)).expect("room");
         if keeps && got % (2 << 20) == 0 {
-            let nonblocking = sys::SpliceFlags::NONBLOCK;
-            got += sys::splice(&read_end, &keep, 4096, nonblocking).expect("room");
+            let nonblocking = calls::SpliceFlags::NONBLOCK;
+            got += calls::splice(&read_end, &keep, 4096, nonblocking).expect("room");
         }
         while got < sent {
-            let n = sys::read(&read_end, &mut buffer).expect("data");
+            let n = calls::read(&read_end, &mut buffer).expect("data");
             sequence.check(got, &buffer[..n]);
             got += n;
         }
@@ -334,7 +335,7 @@ fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {
     assert_eq!(writer.bytes_by(Way::Fresh), lent);
     // The slots are as they were sent, and once they are read pages are lent again.
     let mut slots = vec![0; 1 << 20];
-    let n = sys::read(&kept, &mut slots).expect("data");
+    let n = calls::read(&kept, &mut slots).expect("data");
     for (i, slot) in slots[..n].chunks(4096).enumerate() {
         sequence.check(i * (2 << 20), slot);
     }
@@ -380,7 +381,7 @@ fn user_who_has_used_up_the_memory_for_pipes_loses_nothing() {
     }
     let mut pipes = Vec::new();
     let refused = loop {
-        let Ok((read_end, write_end)) = sys::pipe() else {
+        let Ok((read_end, write_end)) = calls::pipe() else {
             break false;
         };
         let refused = capacity::set(&write_end, 1 << 20).is_err();
@@ -393,7 +394,7 @@ fn user_who_has_used_up_the_memory_for_pipes_loses_nothing() {
         }
     };
     // The last pages of the share, too.
-    while let Ok((read_end, write_end)) = sys::pipe() {
+    while let Ok((read_end, write_end)) = calls::pipe() {
         let granted = capacity::get(&write_end).expect("a pipe");
         pipes.push((read_end, write_end));
         if granted < 64 << 10 || pipes.len() > 450 {
@@ -429,7 +430,7 @@ fn user_without_privileges_gets_every_way() {
 
 fn constant_arrives() {
     let pattern = b"abcdefg";
-    let (read_end, pipe) = sys::pipe().expect("a pipe");
+    let (read_end, pipe) = calls::pipe().expect("a pipe");
     let all = thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut all = Vec::new();
@@ -448,7 +449,7 @@ fn constant_arrives() {
 }
 
 /// Tries to send 100 MiB, in place or not, to a reader that is stalled; goes on where it cannot.
-fn try_to_send(writer: &mut PipeWriter<OwnedFd>, bytes: &[u8], in_place: bool) {
+fn try_to_send(writer: &mut Unbuffered<OwnedFd>, bytes: &[u8], in_place: bool) {
     for _ in 0..100 {
         let sent = if in_place {
             let block = writer.block(bytes.len());
@@ -470,7 +471,7 @@ fn resident_size_stays_below_16_mib_with_a_stalled_reader() {
     let bytes = vec![7; 1 << 20];
     for way in WAYS {
         for in_place in [false, true] {
-            let (read_end, pipe) = sys::pipe().expect("a pipe");
+            let (read_end, pipe) = calls::pipe().expect("a pipe");
             set_nonblocking(&pipe);
             let mut writer = writer(pipe, way);
             try_to_send(&mut writer, &bytes, in_place);
@@ -482,7 +483,7 @@ fn resident_size_stays_below_16_mib_with_a_stalled_reader() {
                 .open("/dev/null")
                 .expect("/dev/null");
             for _ in 0..50 {
-                let _ = sys::splice(&read_end, &null, 16 << 20, sys::SpliceFlags::NONBLOCK);
+                let _ = calls::splice(&read_end, &null, 16 << 20, calls::SpliceFlags::NONBLOCK);
                 let _ = writer.write(&bytes);
             }
             let most = status("VmHWM").expect("/proc");
@@ -524,7 +525,7 @@ fn in_a_sandbox(test: &str, calls: &[libc::c_long], errno: i32, left: Way, refus
     if !refuse(test, calls, errno) {
         return;
     }
-    let (_read_end, pipe) = sys::pipe().expect("a pipe");
+    let (_read_end, pipe) = calls::pipe().expect("a pipe");
     let path = writer(&pipe, None).path();
     let reason = io::Error::from_raw_os_error(errno).to_string();
     let reason = reason.split(" (os").next().expect("a text");
@@ -663,7 +664,7 @@ fn nobody_takes_more_than_1_mib_unasked() {
         return;
     }
     assert_eq!(capacity::limit(), Some(1 << 30));
-    let (_read_end, write_end) = sys::pipe().expect("a pipe");
+    let (_read_end, write_end) = calls::pipe().expect("a pipe");
     let largest = capacity::largest(write_end).expect("a pipe");
     // The kernel, which this limit does not bind, refuses more; or this user has used up the share of pipe memory.
     let refusal = largest.refusal.map(|e| e.to_string());
@@ -675,13 +676,13 @@ fn nobody_takes_more_than_1_mib_unasked() {
         let granted = capacity::get(fd).expect("a pipe");
         assert!(granted <= 1 << 20, "{who} took {granted} bytes");
     };
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     writer(&write_end, None).path();
     is_modest("a writer", &write_end);
-    sys::write(&write_end, &[1; 3]).expect("room");
+    calls::write(&write_end, &[1; 3]).expect("room");
     PipeReader::new(&read_end).discard(1).expect("bytes");
     is_modest("a reader", &read_end);
-    let (end, to) = sys::pipe().expect("a pipe");
+    let (end, to) = calls::pipe().expect("a pipe");
     Pump::new(read_end.as_fd(), to.as_fd())
         .step(1)
         .expect("bytes");
@@ -692,7 +693,7 @@ fn nobody_takes_more_than_1_mib_unasked() {
     is_modest("a pump, or an inspector", &to);
     drop(end);
     let file = std::fs::File::open("/dev/zero").expect("/dev/zero");
-    let (read_end, to) = sys::pipe().expect("a pipe");
+    let (read_end, to) = calls::pipe().expect("a pipe");
     let drained = thread::spawn(move || PipeReader::new(read_end).discard(1 << 20));
     let mut fanout = Fanout::new(file.as_fd(), [to.as_fd()]);
     for _ in 0..100 {

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use fullbore::sys;
-use fullbore::writer::Way;
+use fullbore_sys::calls;
+use fullbore_sys::writer::Way;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::sequence::Sequence;
@@ -20,7 +20,7 @@ fn packets(write: impl FnOnce(OwnedFd) + Send + 'static) -> Option<Vec<Vec<u8>>>
     let writing = thread::spawn(move || write(write_end));
     let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
     loop {
-        match sys::read(&read_end, &mut buffer).expect("a pipe") {
+        match calls::read(&read_end, &mut buffer).expect("a pipe") {
             0 => break,
             n => all.push(buffer[..n].to_vec()),
         }
@@ -46,7 +46,7 @@ fn packets_are_those_that_write_makes() {
         for piece in pieces() {
             let mut sent = 0;
             while sent < piece.len() {
-                sent += sys::write(&pipe, &piece[sent..]).expect("a reader");
+                sent += calls::write(&pipe, &piece[sent..]).expect("a reader");
             }
         }
     });
@@ -73,7 +73,7 @@ fn packets_are_those_that_write_makes() {
                 assert_eq!(path.way, Way::Copy);
                 let told = path.to_string().contains("the pipe keeps packets");
                 assert!(told || way == Some(Way::Copy), "{path}");
-                assert_eq!(path.capacity, fullbore::capacity::get(&writer).ok());
+                assert_eq!(path.capacity, fullbore_sys::capacity::get(&writer).ok());
             });
             let lengths = |packets: &[Vec<u8>]| packets.iter().map(Vec::len).collect::<Vec<_>>();
             let got = got.expect("as before");

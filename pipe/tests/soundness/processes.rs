@@ -7,8 +7,8 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fullbore::sys;
-use fullbore::wait::Wait;
+use fullbore_sys::calls;
+use fullbore_sys::wait::Wait;
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
@@ -67,7 +67,7 @@ fn read_from(kind: Kind, pipe: OwnedFd, sequence: Sequence, start: usize) -> Joi
 /// Fills memory, so that pages which were given back are used again and show it.
 fn use_freed_pages() {
     std::hint::black_box(vec![0xA5_u8; 64 << 20]);
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let mut other = Feed::new(u64::MAX);
     let reader = read_from(Kind::Copies, read_end, other.sequence, 0);
     other
@@ -82,7 +82,7 @@ fn hold(pipe: &OwnedFd, pipes: usize) -> Vec<Own> {
     while held.len() < pipes {
         let mut own = Own::new();
         loop {
-            sys::poll(pipe, fullbore::wait::events(sys::End::Read), None).expect("poll");
+            calls::poll(pipe, fullbore_sys::wait::events(calls::End::Read), None).expect("poll");
             match own.take(pipe, 1 << 20) {
                 Some(0) => {
                     held.push(own);
@@ -118,8 +118,8 @@ fn both_sides_of_a_fork_go_on_in_pipes_of_their_own() {
         for_each_seed(&format!("fork {way:?}"), 0..25, |seed| {
             let mut feed = Feed::new(seed);
             let sequence = feed.sequence;
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
-            let (read_childs, childs) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
+            let (read_childs, childs) = calls::pipe().expect("a pipe");
             let mut writer = feed.maybe_ahead(writer(write_end, way));
             let total = feed.rng.between(1, 3 << 20);
             let before = feed.rng.between(1, total);
@@ -151,7 +151,7 @@ fn both_sides_of_a_fork_go_on_in_the_same_pipe() {
             let mut feed = Feed::new(seed);
             feed.sequence = Sequence::tagged(seed, Tag::Zero);
             Sequence::tagged(seed, Tag::One).at(0, 1); // ready before the fork
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             let mut writer = writer(write_end, way);
             let total = 500_000;
             let reader = thread::spawn(move || collect(Kind::Onwards, &read_end, seed));
@@ -202,8 +202,8 @@ fn sides_of_a_fork_that_have_the_same_number_go_on_in_pipes_of_their_own() {
             let mut feed = Feed::new(seed);
             let sequence = feed.sequence;
             let start = feed.rng.between(1, total);
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
-            let (read_childs, childs) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
+            let (read_childs, childs) = calls::pipe().expect("a pipe");
             let outside = fork(|| {
                 new_pid_namespace().expect("allowed");
                 finish(fork(|| {
@@ -237,8 +237,8 @@ fn block_that_is_open_at_a_fork_stays_with_the_parent() {
     for way in WAYS {
         let len = 50_000; // fits into a pipe
         let bytes = Sequence::new(1).at(0, len);
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
-        let (read_childs, childs) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
+        let (read_childs, childs) = calls::pipe().expect("a pipe");
         let mut writer = writer(write_end, way);
         writer.block(len).copy_from_slice(bytes);
         finish(fork(|| {
@@ -267,7 +267,7 @@ fn forks_and_execs_with_data_in_flight_change_nothing() {
         for_each_seed(&format!("exec {way:?}"), 0..6, |seed| {
             let mut feed = Feed::new(seed);
             let sequence = feed.sequence;
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             let mut writer = writer(write_end, way);
             let reader = read_from(Kind::Onwards, read_end, sequence, 0);
             for part in 1..=8 {
@@ -298,7 +298,7 @@ fn what_a_killed_writer_has_written_stays_as_it_was() {
         for_each_seed(&format!("kill {way:?}"), 0..5, |seed| {
             let sequence = Sequence::new(seed);
             sequence.at(0, 1); // ready before the fork
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             let mut writer = writer(write_end, way);
             if seed % 2 == 0 {
                 writer.path(); // its memory and sockets are made by the parent
@@ -327,7 +327,7 @@ fn what_a_dropped_writer_has_written_stays_as_it_was() {
         for_each_seed(&format!("drop {way:?}"), 0..10, |seed| {
             let mut feed = Feed::new(seed);
             let sequence = feed.sequence;
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             let sender = thread::spawn(move || {
                 feed.send(&mut writer(write_end, way), 3_500_000)
                     .expect("a reader");
@@ -356,7 +356,7 @@ fn signals_that_interrupt_calls_lose_nothing() {
         for wait in Wait::ALL {
             for_each_seed(&format!("signals {way:?} {wait}"), 0..5, |seed| {
                 let mut feed = Feed::new(seed);
-                let (read_end, write_end) = sys::pipe().expect("a pipe");
+                let (read_end, write_end) = calls::pipe().expect("a pipe");
                 let mut writer = writer(write_end, way).with_wait(wait).keep_capacity();
                 let reader = read_from(Kind::Onwards, read_end, feed.sequence, 0);
                 // SAFETY: names the calling thread, which outlives the scope below.
@@ -387,7 +387,7 @@ fn writer_may_move_between_threads() {
     for way in WAYS {
         let mut feed = Feed::new(5);
         let sequence = feed.sequence;
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         let mut writer = writer(write_end, way);
         let reader = read_from(Kind::Onwards, read_end, sequence, 0);
         for part in 1..=10 {

@@ -1,4 +1,4 @@
-//! What `PipeWriter` promises beside soundness: exact counts without blocking, errors as values, other outputs.
+//! What `Unbuffered` promises beside soundness: exact counts without blocking, errors as values, other outputs.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use fullbore::pages::{PageKind, page_size};
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::wait::Wait;
-use fullbore::writer::{LARGE, Path, Way};
-use fullbore::{Constant, PipeWriter, capacity};
+use fullbore::Constant;
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::pages::{PageKind, page_size};
+use fullbore_sys::wait::Wait;
+use fullbore_sys::writer::Unbuffered;
+use fullbore_sys::writer::{LARGE, Path, Way};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
@@ -25,7 +27,7 @@ use crate::{WAYS, skip, writer};
 /// One thread writes and reads in turn, so that after each step it is known what must be in the pipe.
 fn count_every_byte(way: Option<Way>, wait: Wait, seed: u64) {
     let (mut rng, sequence) = (Rng(seed), Sequence::new(seed));
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     set_nonblocking(&write_end);
     let _ = capacity::set(&write_end, 4096 << rng.below(9));
     let mut writer = writer(write_end, way).with_wait(wait).keep_capacity();
@@ -36,7 +38,7 @@ fn count_every_byte(way: Option<Way>, wait: Wait, seed: u64) {
             // Reads a little, or holds on to it.
             0 => {
                 let mut buffer = vec![0; rng.between(1, 200_000)];
-                let waiting = sys::bytes_in_pipe(&read_end).expect("a pipe");
+                let waiting = calls::bytes_in_pipe(&read_end).expect("a pipe");
                 if waiting > 0 {
                     held.show(usize::MAX, &mut |bytes| {
                         sequence.check(got, bytes);
@@ -44,14 +46,14 @@ fn count_every_byte(way: Option<Way>, wait: Wait, seed: u64) {
                         Ok(())
                     })
                     .expect("compared");
-                    let n = sys::read(&read_end, &mut buffer).expect("data");
+                    let n = calls::read(&read_end, &mut buffer).expect("data");
                     sequence.check(got, &buffer[..n]);
                     got += n;
                 }
                 continue;
             }
             1 => {
-                if sys::bytes_in_pipe(&read_end).expect("a pipe") > 0 {
+                if calls::bytes_in_pipe(&read_end).expect("a pipe") > 0 {
                     let _ = held.take(&read_end, rng.between(1, 2 << 20));
                 }
                 continue;
@@ -90,7 +92,7 @@ fn count_every_byte(way: Option<Way>, wait: Wait, seed: u64) {
             }
             Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
         }
-        let in_pipes = sys::bytes_in_pipe(&read_end).expect("a pipe") as usize + held.len();
+        let in_pipes = calls::bytes_in_pipe(&read_end).expect("a pipe") as usize + held.len();
         assert_eq!(
             sent - got,
             in_pipes,
@@ -125,12 +127,12 @@ fn pipe_that_does_not_block_takes_exactly_what_was_said() {
 fn full_pipe_that_does_not_block_says_so_and_takes_nothing() {
     for way in WAYS {
         for wait in Wait::ALL {
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             set_nonblocking(&write_end);
             let mut writer = writer(write_end, way).with_wait(wait);
             while writer.write(&[1; 100_000]).is_ok() {}
             while writer.write(&[1]).is_ok() {}
-            let full = sys::bytes_in_pipe(&read_end).expect("a pipe");
+            let full = calls::bytes_in_pipe(&read_end).expect("a pipe");
             for len in [1, ATOMIC, LARGE, 1 << 20] {
                 let error = writer.write(&vec![2; len]).expect_err("full");
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{way:?} {wait}");
@@ -138,7 +140,7 @@ fn full_pipe_that_does_not_block_says_so_and_takes_nothing() {
                 let error = writer.commit(len).expect_err("full");
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{way:?} {wait}");
             }
-            assert_eq!(sys::bytes_in_pipe(&read_end).expect("a pipe"), full);
+            assert_eq!(calls::bytes_in_pipe(&read_end).expect("a pipe"), full);
         }
     }
 }
@@ -148,7 +150,7 @@ fn reader_that_has_gone_is_an_error_value() {
     for way in WAYS {
         for wait in Wait::ALL {
             for len in [1, LARGE, 1 << 20] {
-                let (read_end, write_end) = sys::pipe().expect("a pipe");
+                let (read_end, write_end) = calls::pipe().expect("a pipe");
                 let mut writer = writer(write_end, way).with_wait(wait);
                 drop(read_end);
                 let error = writer.write(&vec![1; len]).expect_err("no reader");
@@ -173,8 +175,8 @@ fn reader_that_has_gone_is_an_error_value() {
 #[test]
 fn read_end_of_a_pipe_is_an_error_value() {
     for way in WAYS {
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
-        sys::write(&write_end, &[1; 60_000]).expect("room");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
+        calls::write(&write_end, &[1; 60_000]).expect("room");
         let mut writer = writer(&read_end, way);
         for len in [1, LARGE, 50_000] {
             assert!(writer.write(&vec![2; len]).is_err(), "{way:?} {len}");
@@ -183,7 +185,7 @@ fn read_end_of_a_pipe_is_an_error_value() {
         }
         let mut constant = Constant::new(b"y\n");
         assert!(constant.write_all(&read_end, 50_000).is_err());
-        assert_eq!(sys::bytes_in_pipe(&read_end).expect("a pipe"), 60_000);
+        assert_eq!(calls::bytes_in_pipe(&read_end).expect("a pipe"), 60_000);
     }
 }
 
@@ -192,10 +194,10 @@ fn read_end_of_a_pipe_is_an_error_value() {
 fn reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
     for way in WAYS {
         for wait in Wait::ALL {
-            let (read_end, write_end) = sys::pipe().expect("a pipe");
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    while sys::bytes_in_pipe(&read_end).expect("a pipe") < 4096 {
+                    while calls::bytes_in_pipe(&read_end).expect("a pipe") < 4096 {
                         thread::yield_now();
                     }
                     thread::sleep(std::time::Duration::from_millis(5));
@@ -210,7 +212,7 @@ fn reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
 
 /// Sends in every manner; returns what was sent.
 fn send(out: impl AsFd) -> (Vec<u8>, Path) {
-    let mut writer = PipeWriter::new(out);
+    let mut writer = Unbuffered::new(out);
     // Letters only: a terminal changes others.
     let bytes: Vec<u8> = (0..300_000).map(|i| b'a' + (i % 23) as u8).collect();
     writer.write_all(&bytes[..10]).expect("room");
@@ -249,7 +251,7 @@ fn files_and_devices_get_write() {
     match File::options().write(true).open("/dev/full") {
         Err(e) => skip("files_and_devices: /dev/full", e),
         Ok(full) => {
-            let mut writer = PipeWriter::new(full);
+            let mut writer = Unbuffered::new(full);
             for len in [1, 100_000] {
                 let error = writer.write(&vec![1; len]).expect_err("full");
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -327,14 +329,14 @@ fn fifo_is_a_pipe() {
 #[test]
 fn bytes_written_to_the_descriptor_go_between() {
     for way in WAYS {
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         let mut writer = writer(write_end, way);
         let page = page_size(PageKind::Small).expect("pages");
         let mut expected = Vec::new();
         for i in 0..3 {
             let large = vec![i; 5 * page + 17];
             writer.write_all(&large).expect("room");
-            sys::write(writer.get_ref(), b"between").expect("room");
+            calls::write(writer.get_ref(), b"between").expect("room");
             writer.write_all(b"small").expect("room");
             expected.extend([&large[..], b"between", b"small"].concat());
         }
@@ -359,7 +361,7 @@ fn bytes_written_to_the_descriptor_go_between() {
 #[test]
 fn writer_leaves_the_descriptor_as_it_was() {
     for way in WAYS {
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         let before = rustix::fs::fcntl_getfl(&write_end).expect("open");
         let capacity_before = capacity::get(&write_end).expect("a pipe");
         let mut writer = writer(&write_end, way).keep_capacity();
@@ -371,7 +373,7 @@ fn writer_leaves_the_descriptor_as_it_was() {
             .write(true)
             .open("/dev/null")
             .expect("/dev/null");
-        let moved = sys::splice(&read_end, null, 1 << 20, SpliceFlags::NONBLOCK);
+        let moved = calls::splice(&read_end, null, 1 << 20, SpliceFlags::NONBLOCK);
         assert_eq!(moved.expect("data"), 40_000);
     }
 }

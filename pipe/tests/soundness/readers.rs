@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::{capacity, wait};
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::{capacity, wait};
 
 use crate::sequence::Rng;
 
@@ -98,7 +98,7 @@ impl Step for Copies {
         check: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         let len = rng.between(1, self.buffer.len());
-        let n = sys::read(pipe, &mut self.buffer[..len]).expect("read");
+        let n = calls::read(pipe, &mut self.buffer[..len]).expect("read");
         check(&self.buffer[..n])?;
         Ok(n > 0)
     }
@@ -113,7 +113,7 @@ pub struct Own {
 
 impl Own {
     pub fn new() -> Self {
-        let (read, write) = sys::pipe().expect("a pipe");
+        let (read, write) = calls::pipe().expect("a pipe");
         capacity::largest(&write).expect("a pipe");
         Self {
             read,
@@ -129,7 +129,7 @@ impl Own {
 
     /// Splices from `pipe`; `None` when this one is full. The other must not be empty.
     pub fn take(&mut self, pipe: impl AsFd, len: usize) -> Option<usize> {
-        match sys::splice(pipe, &self.write, len, SpliceFlags::NONBLOCK) {
+        match calls::splice(pipe, &self.write, len, SpliceFlags::NONBLOCK) {
             Ok(n) => {
                 self.len += n;
                 Some(n)
@@ -145,7 +145,7 @@ impl Own {
         let end = self.len - len.min(self.len);
         while self.len > end {
             let most = buffer.len().min(self.len - end);
-            let n = sys::read(&self.read, &mut buffer[..most]).expect("read");
+            let n = calls::read(&self.read, &mut buffer[..most]).expect("read");
             assert!(n > 0);
             self.len -= n;
             check(&buffer[..n])?;
@@ -176,7 +176,7 @@ impl Step for Onwards {
         rng: &mut Rng,
         check: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        sys::poll(pipe, wait::events(sys::End::Read), None).expect("poll");
+        calls::poll(pipe, wait::events(calls::End::Read), None).expect("poll");
         let len = match rng.below(4) {
             0 => rng.between(1, 100_000),
             _ => 16 << 20,
@@ -246,9 +246,9 @@ impl Step for Tees {
         rng: &mut Rng,
         check: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        sys::poll(pipe, wait::events(sys::End::Read), None).expect("poll");
+        calls::poll(pipe, wait::events(calls::End::Read), None).expect("poll");
         let len = rng.between(1, 2 << 20);
-        let n = match sys::tee(pipe, &self.copy.write, len, SpliceFlags::NONBLOCK) {
+        let n = match calls::tee(pipe, &self.copy.write, len, SpliceFlags::NONBLOCK) {
             Ok(0) => return Ok(false),
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -261,7 +261,7 @@ impl Step for Tees {
         let mut original = vec![0; n];
         let mut got = 0;
         while got < n {
-            got += sys::read(pipe, &mut original[got..]).expect("read");
+            got += calls::read(pipe, &mut original[got..]).expect("read");
         }
         check(&original)?;
         self.kept.extend_from_slice(&original);

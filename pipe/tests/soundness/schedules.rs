@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fullbore::capacity;
-use fullbore::pages::{PageKind, Pages, Request};
-use fullbore::sys::{self, SpliceFlags};
-use fullbore::wait::Wait;
-use fullbore::write::recycle::Recycle;
-use fullbore::writer::Way;
+use fullbore_sys::calls::{self, SpliceFlags};
+use fullbore_sys::capacity;
+use fullbore_sys::pages::{PageKind, Pages, Request};
+use fullbore_sys::wait::Wait;
+use fullbore_sys::write::recycle::Recycle;
+use fullbore_sys::writer::Way;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::feed::{Feed, set_nonblocking};
@@ -26,7 +26,7 @@ pub fn flow(
     seed: u64,
     send: impl FnOnce(OwnedFd) -> io::Result<usize>,
 ) -> Result<(), String> {
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let sequence = Sequence::new(seed);
     thread::scope(|scope| {
         let reader = scope.spawn(move || {
@@ -204,7 +204,7 @@ fn recycle(pipe: OwnedFd, seed: u64, total: usize) -> io::Result<usize> {
         let len = buffers.current_len();
         while !buffers.has_left(&pipe, len as u64)? {
             thread::yield_now();
-            if sys::reader_is_gone(&pipe)? {
+            if calls::reader_is_gone(&pipe)? {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::thread;
 
-use fullbore::writer::Way;
-use fullbore::{capacity, sys};
+use fullbore_sys::writer::Way;
+use fullbore_sys::{calls, capacity};
 
 use crate::feed::Feed;
 use crate::readers::{self, Kind};
@@ -76,7 +76,7 @@ pub fn check_whole(lens: &[usize], places: &[usize]) {
 fn two_writers(kind: Kind, seed: u64, records_only: bool) {
     let mut rng = Rng(seed);
     let (first, second) = (rng.pick(&WAYS), rng.pick(&WAYS));
-    let (read_end, write_end) = sys::pipe().expect("a pipe");
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
     let _ = capacity::set(&write_end, 4096 << rng.below(9));
     let other_end = write_end.try_clone().expect("a descriptor");
     let total = 600_000;
@@ -128,7 +128,7 @@ fn records_up_to_pipe_buf_stay_whole_beside_large_writes() {
 #[test]
 fn writes_up_to_pipe_buf_from_several_threads_never_interleave() {
     for_each_seed("atomic", 0..12, |seed| {
-        let (read_end, write_end) = sys::pipe().expect("a pipe");
+        let (read_end, write_end) = calls::pipe().expect("a pipe");
         let way = Rng(seed).pick(&WAYS);
         let total = 400;
         let record = |thread: u8, len: usize| {

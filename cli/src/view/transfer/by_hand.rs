@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use fullbore::pump::Route;
-use fullbore::sys::{self, End};
-use fullbore::wait::{Wait, Waiter};
+use fullbore_sys::calls::{self, End};
+use fullbore_sys::wait::{Wait, Waiter};
 
 use super::{Moved, Transfer, WHY_BUFFER};
 use crate::view::skip::Skip;
@@ -29,7 +29,7 @@ impl Transfer<'_> {
             }
             if start == end {
                 let len = buffer.len().min(self.may_take());
-                let read = || sys::read(from, &mut buffer[..len]);
+                let read = || calls::read(from, &mut buffer[..len]);
                 match reads.until_ready(from, read) {
                     Ok(0) => break Ok(()),
                     Ok(n) => {
@@ -50,7 +50,7 @@ impl Transfer<'_> {
             }
             self.counters.buffers(end - start);
             let most = self.permitted(&buffer[start..end], allowed);
-            let write = || sys::write(self.output, &buffer[start..start + most]);
+            let write = || calls::write(self.output, &buffer[start..start + most]);
             match writes.until_ready(self.output, write) {
                 Ok(0) => break Err((End::Write, ErrorKind::WriteZero.into())),
                 Ok(n) => {

@@ -1,0 +1,196 @@
+//! The ways into a pipe that are ready, those that were refused, and why.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+
+use super::Way;
+use super::choice::{Choice, Limits};
+use super::later::Later;
+use crate::error::{Error, Result};
+use crate::write::Lender;
+use crate::write::cow::Cow;
+use crate::write::fat::Fat;
+use crate::write::fresh::Fresh;
+use crate::{calls, capacity, probe};
+
+#[derive(Debug)]
+pub(super) struct Ways {
+    /// One way was asked for, whatever it costs.
+    pinned: bool,
+    cow: Option<Cow>,
+    fresh: Option<Fresh>,
+    pub(super) fat: Option<Fat>,
+    pub(super) choice: Choice,
+    pub(super) fallbacks: Vec<(Way, String)>,
+    later: Later,
+    pub(super) capacity: Option<usize>,
+    /// Why nothing but `write(2)` can be taken, whatever the kernel allows.
+    pub(super) only_write: Option<&'static str>,
+}
+
+impl Ways {
+    /// Finds out what can be done with this descriptor.
+    pub(super) fn of(
+        fd: BorrowedFd<'_>,
+        allowed: impl Fn(Way) -> bool,
+        keep_capacity: bool,
+        limits: Limits,
+    ) -> Self {
+        let mut ways = Self {
+            pinned: !allowed(Way::Copy),
+            cow: None,
+            fresh: None,
+            fat: None,
+            choice: Choice::new(&[], limits),
+            fallbacks: Vec::new(),
+            later: Later::default(),
+            capacity: None,
+            only_write: only_write(fd),
+        };
+        let better = [Way::Cow, Way::Fresh, Way::Fat];
+        let better: Vec<Way> = better.into_iter().filter(|&w| allowed(w)).collect();
+        let refused = ways.only_write;
+        if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
+            let _ = capacity::largest(fd); // what was granted is read back below
+        }
+        ways.capacity = capacity::get(fd).ok();
+        if let Some(reason) = refused {
+            for way in better {
+                ways.refuse(way, reason, false);
+            }
+            return ways;
+        }
+        let mut ready = Vec::new();
+        for way in better {
+            match ways.make_ready(way) {
+                Ok(()) => ready.push(way),
+                Err(e) => ways.refuse(way, &e, e.is_passing()),
+            }
+        }
+        ready.extend(Some(Way::Copy).filter(|&w| allowed(w)));
+        ways.choice = Choice::new(&ready, limits);
+        ways
+    }
+
+    /// The way to take next.
+    pub(super) fn current(&self) -> Way {
+        self.choice.current().way
+    }
+
+    /// Whether a way can be taken.
+    pub(super) fn is_ready(&mut self, way: Way) -> bool {
+        match way {
+            Way::Fat => self.fat.is_some(),
+            Way::Copy => true,
+            Way::Fresh | Way::Cow => self.lender(way).is_some(),
+        }
+    }
+
+    /// The way by which bytes wait, and how many do.
+    pub(super) fn queued(&mut self) -> Option<(Way, usize)> {
+        let lent = |lender: Option<&mut dyn Lender>| lender.map_or(0, |l| l.pages().queued());
+        let queued = [
+            (Way::Cow, lent(self.lender(Way::Cow))),
+            (Way::Fresh, lent(self.lender(Way::Fresh))),
+            (Way::Fat, self.fat.as_mut().map_or(0, Fat::queued)),
+        ];
+        queued.into_iter().find(|(_, bytes)| *bytes > 0)
+    }
+
+    /// The memory of a way that lends, where it is in use.
+    pub(super) fn lender(&mut self, way: Way) -> Option<&mut dyn Lender> {
+        match way {
+            Way::Cow => self.cow.as_mut().map(|c| c as _),
+            Way::Fresh => self.fresh.as_mut().map(|f| f as _),
+            Way::Fat | Way::Copy => None,
+        }
+    }
+
+    /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it, and
+    /// nothing waits there.
+    pub(super) fn refuse(&mut self, way: Way, reason: impl fmt::Display, may_pass: bool) {
+        match way {
+            // One that waits until the reader lets go of its pages is still needed, to look whether it has.
+            Way::Fresh if self.fresh.as_ref().is_some_and(Fresh::is_held) => {}
+            Way::Fresh => self.fresh = None,
+            Way::Cow => self.cow = None,
+            Way::Fat => self.fat = None,
+            Way::Copy => {}
+        }
+        self.choice.remove(way);
+        self.fallbacks.retain(|(refused, _)| *refused != way);
+        self.fallbacks.push((way, reason.to_string()));
+        if may_pass {
+            self.later.put_off(way, Instant::now());
+        }
+    }
+
+    /// Asks for a way that was refused for a reason that may have passed, when it is time for that.
+    pub(super) fn ask_again(&mut self) {
+        if self.later.is_empty() {
+            return;
+        }
+        let Some(way) = self.later.take_due(Instant::now()) else {
+            return;
+        };
+        match self.make_ready(way) {
+            Ok(()) => {
+                self.fallbacks.retain(|(refused, _)| *refused != way);
+                self.choice.add(way);
+            }
+            Err(e) => self.refuse(way, &e, e.is_passing()),
+        }
+    }
+
+    fn make_ready(&mut self, way: Way) -> Result<()> {
+        match way {
+            Way::Fresh => match &mut self.fresh {
+                Some(fresh) => fresh.resume(),
+                None => {
+                    possible(probe::fresh_refusal())?;
+                    self.fresh = Some(Fresh::new()?);
+                    Ok(())
+                }
+            },
+            Way::Cow => {
+                if !self.pinned {
+                    crate::pages::check_footprint()?;
+                }
+                possible(probe::cow_refusal())?;
+                self.cow = Some(Cow::new()?);
+                Ok(())
+            }
+            Way::Fat => {
+                possible(probe::fat_refusal())?;
+                self.fat = Some(Fat::new()?);
+                Ok(())
+            }
+            Way::Copy => Ok(()),
+        }
+    }
+}
+
+fn possible(refusal: Option<Error>) -> Result<()> {
+    refusal.map_or(Ok(()), Err)
+}
+
+const NOT_A_PIPE: &str = "the output is not a pipe";
+const NOT_WRITABLE: &str = "the descriptor is not open for writing";
+const PACKETS: &str = "the pipe keeps packets (O_DIRECT)";
+
+/// Why nothing but `write(2)` can be taken here, whatever the kernel allows.
+fn only_write(fd: BorrowedFd<'_>) -> Option<&'static str> {
+    if !calls::is_pipe(fd) {
+        return Some(NOT_A_PIPE);
+    }
+    let flags = rustix::fs::fcntl_getfl(fd).ok()?;
+    // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
+    if flags & OFlags::ACCMODE == OFlags::RDONLY {
+        return Some(NOT_WRITABLE);
+    }
+    // Only write(2) makes packets: what is lent or spliced becomes a stream.
+    flags.contains(OFlags::DIRECT).then_some(PACKETS)
+}
