@@ -53,7 +53,7 @@ const WAYS: [Option<Way>; 5] = [
 
 /// A writer that takes this way. Its pool is one huge page, which is written again as soon as can be.
 fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> Unbuffered<Fd> {
-    let writer = Unbuffered::new(fd).with_pool(1);
+    let writer = Unbuffered::new(fd).with_start(0).with_pool(1);
     match way {
         Some(way) => writer.with_way(way),
         None => writer,

@@ -50,7 +50,7 @@ pub struct Largest {
 /// The descriptor is not a pipe. That less is granted is not an error: see [`Largest::refusal`].
 pub fn largest(fd: impl AsFd) -> Result<Largest> {
     let mut granted = get(&fd)?;
-    let mut want = limit().map_or(MOST_UNASKED, |limit| limit.min(MOST_UNASKED));
+    let mut want = MOST_UNASKED;
     let mut refusal = None;
     while want > granted {
         match set(&fd, want) {

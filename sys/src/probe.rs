@@ -21,8 +21,22 @@ use crate::write::fresh::Fresh;
 /// Why the way in `fresh` cannot be used in this process, if it cannot.
 #[must_use]
 pub fn fresh_refusal() -> Option<Error> {
-    static KNOWN: Known = Known::new();
-    refusal(&KNOWN, try_fresh)
+    refusal(&FRESH, || try_fresh().map(drop))
+}
+
+static FRESH: Known = Known::new();
+
+/// The memory of the way `fresh`, with the trial before it where none was made yet.
+pub(crate) fn make_fresh() -> Result<Fresh> {
+    let mut tried = None;
+    let refused = refusal(&FRESH, || {
+        tried = Some(try_fresh()?);
+        Ok(())
+    });
+    match refused {
+        Some(refused) => Err(refused),
+        None => tried.map_or_else(Fresh::new, Ok),
+    }
 }
 
 /// Why the way in `fat` cannot be used in this process, if it cannot.
@@ -80,7 +94,7 @@ fn private_pipe() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd)> {
 }
 
 /// Lends a byte, then writes beside it, reads what the pipe has: all must be as it was sent, and by reference.
-fn try_fresh() -> Result<()> {
+fn try_fresh() -> Result<Fresh> {
     if !calls::vmsplice_shows_later_change().map_err(vmsplice_refused)? {
         return Err(Error::new(
             "vmsplice is of no use",
@@ -96,7 +110,7 @@ fn try_fresh() -> Result<()> {
     sent.map_err(vmsplice_refused)?;
     let mut got = [0];
     match calls::read(&read_end, &mut got) {
-        Ok(1) if got == [1] => Ok(()),
+        Ok(1) if got == [1] => Ok(fresh),
         _ => Err(Error::new(
             "vmsplice refused",
             "what was sent did not arrive",

@@ -101,6 +101,10 @@ pub struct Calls {
 /// that stay atomic.
 pub const LARGE: usize = 16 << 10;
 
+/// The first so many bytes go by `write(2)`, unless a way is forced: to set a way up takes some 150 µs and memory, as long as
+/// `write(2)` takes for about as many bytes, and most streams are shorter (`docs/measurements.md`).
+pub const PAYS_FROM: u64 = 1 << 20;
+
 /// A writer of new data into a pipe, sound for every reader: no byte is changed after it was written.
 ///
 /// Owns or borrows a descriptor. Works on anything that can be written; what is not a pipe gets `write(2)`.
@@ -120,7 +124,7 @@ pub const LARGE: usize = 16 << 10;
 ///   ways that need it are refused.
 /// - A way that is refused because something ran out (huge pages, descriptors, memory) is asked for again: after 50 ms, and
 ///   after twice as long each time, up to 5 s.
-/// - The first large write asks for a capacity of 1 MiB, unless [`keep_capacity`](Self::keep_capacity).
+/// - The first [MiB](PAYS_FROM) goes by `write(2)`. Then a capacity of 1 MiB is asked for, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
 /// With `fresh` up to 8 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
@@ -147,6 +151,8 @@ pub struct Unbuffered<Fd: AsFd> {
     forced: Option<Way>,
     copy_on_write: bool,
     keep_capacity: bool,
+    /// Bytes that go by `write(2)` first.
+    start: u64,
     /// Bytes of the pool of `cow`, where they are given.
     pool: Option<usize>,
     /// Whether bytes may wait here while the pipe is full.
@@ -198,6 +204,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             forced: None,
             copy_on_write: false,
             keep_capacity: false,
+            start: PAYS_FROM,
             pool: None,
             ahead: Ahead::No,
             left_over: LeftOver::default(),
@@ -272,6 +279,13 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self
     }
 
+    /// Takes other ways than `write(2)` from so many bytes of the stream on, in place of [`PAYS_FROM`].
+    #[must_use]
+    pub fn with_start(mut self, bytes: u64) -> Self {
+        self.start = bytes;
+        self
+    }
+
     /// Waits like this when the pipe is full, in place of [`Wait::Adaptive`].
     #[must_use]
     pub fn with_wait(mut self, wait: Wait) -> Self {
@@ -313,6 +327,11 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// How large writes move, and why not better. Decides it if there was no large write yet.
     pub fn path(&mut self) -> Path {
         let not_lent = self.lending.why_not();
+        for way in self.decided().candidates() {
+            if let Err(e) = self.decided().set_up(way) {
+                let _ = self.refuse(way, &e, e.is_passing()); // nothing waits there
+            }
+        }
         let ways = self.decided();
         Path {
             way: ways.current(),
@@ -332,6 +351,12 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     #[must_use]
     pub fn bytes_by(&self, way: Way) -> u64 {
         self.moved[way as usize]
+    }
+
+    /// Whether the stream is long enough for more than `write(2)`, with so many bytes to come.
+    fn pays(&self, len: usize) -> bool {
+        let sent = || self.moved.iter().sum::<u64>() + self.lending.bytes();
+        self.ways.is_some() || self.forced.is_some() || sent() + len as u64 >= self.start
     }
 
     fn decided(&mut self) -> &mut Ways {
@@ -357,32 +382,83 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// leaves it as it is.
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
-        let opened = Instant::now();
         self.block.left = 0;
-        self.decided().ask_again();
-        let form = loop {
-            let ways = self.decided();
-            let form = ways.choice.current();
-            match ways.lender(form.way).map(|l| l.prepare(len, form.round)) {
-                Some(Err(e)) => {
-                    let _ = self.refuse(form.way, &e, e.is_passing()); // what waits here can be taken
-                }
-                _ => break form,
-            }
-        };
+        let (form, opened) = self.form_of_block(len);
         self.block.way = form.way;
         self.block.form = form;
         self.block.left = len;
         self.block.opened = Some(opened);
-        match self.ways.as_mut().and_then(|w| w.lender(form.way)) {
-            Some(lender) => &mut lender.pages().free_mut()[..len],
-            None => {
-                self.block.in_heap = 0..len;
-                let heap = &mut self.block.heap;
-                heap.resize(heap.len().max(len), 0);
-                &mut heap[..len]
+        if !form.way.lends() {
+            self.block.in_heap = 0..len;
+            let heap = &mut self.block.heap;
+            heap.resize(heap.len().max(len), 0);
+        }
+        self.block_mut()
+    }
+
+    /// Makes room for a block of so many bytes, by the way that is to be taken. Returns also when that began.
+    fn form_of_block(&mut self, len: usize) -> (Form, Instant) {
+        let mut opened = Instant::now();
+        if !self.pays(0) {
+            return (Form::COPY, opened);
+        }
+        self.decided().ask_again();
+        loop {
+            let ways = self.decided();
+            let form = ways.choice.current();
+            let prepared = ways.set_up(form.way).and_then(|now| {
+                if now {
+                    opened = Instant::now(); // that was for all that is to come
+                }
+                let lender = ways.lender(form.way);
+                lender.map_or(Ok(()), |l| l.prepare(len, form.round))
+            });
+            match prepared {
+                Ok(()) => return (form, opened),
+                Err(e) => {
+                    let _ = self.refuse(form.way, &e, e.is_passing()); // what waits here can be taken
+                }
             }
         }
+    }
+
+    /// What is left of the block: its first bytes are the ones that are committed next. It may lie elsewhere than before after
+    /// any other call.
+    pub fn block_mut(&mut self) -> &mut [u8] {
+        let left = self.block.left;
+        if !self.block.way.lends() {
+            let start = self.block.in_heap.start;
+            return &mut self.block.heap[start..start + left];
+        }
+        match self.ways.as_mut().and_then(|w| w.lender(self.block.way)) {
+            Some(lender) => &mut lender.pages().free_mut()[..left],
+            None => &mut [],
+        }
+    }
+
+    /// The way that the block is taken by, where one is open.
+    #[must_use]
+    pub fn block_way(&self) -> Way {
+        self.block.way
+    }
+
+    /// Gives the memory back that the ways have, and what else they keep, if all was sent and no block is open. They get it anew
+    /// when they are taken again, which takes some 100 µs. Returns whether anything was given back.
+    pub fn release(&mut self) -> bool {
+        if self.block.left > 0 || self.queued() > 0 {
+            return false;
+        }
+        self.block.heap = Vec::new();
+        let Some(ways) = self.ways.as_mut().filter(|w| w.has_memory()) else {
+            return false;
+        };
+        ways.release();
+        true
+    }
+
+    /// Bytes that wait to be sent ([`fill_ahead`](Self::fill_ahead)).
+    pub fn waiting(&mut self) -> usize {
+        self.queued()
     }
 
     /// Sends the first `len` bytes of the block that [`block`](Self::block) gave; with [`fill_ahead`](Self::fill_ahead) they may

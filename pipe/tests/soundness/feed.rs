@@ -105,8 +105,12 @@ impl Feed {
         }
     }
 
-    /// Lets bytes wait in every other writer, now more and now fewer than a page of it holds.
+    /// Lets bytes wait in every other writer, now more and now fewer than a page of it holds. Some begin with `write(2)`.
     pub fn maybe_ahead(&mut self, writer: Unbuffered<OwnedFd>) -> Unbuffered<OwnedFd> {
+        let writer = match self.rng.below(4) {
+            0 => writer.with_start(self.rng.pick(&[50_000, 300_000, 1 << 20])),
+            _ => writer,
+        };
         match self.rng.below(8) {
             0 => writer.fill_ahead(),
             1..4 => writer.with_ahead(self.rng.pick(&[100, 50_000, 1 << 20, 3 << 20, 5_000_000])),

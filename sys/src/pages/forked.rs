@@ -15,8 +15,12 @@ use crate::calls::fault::{Call, allow};
 use crate::error::{Error, Result};
 
 /// The process that has made something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    number: u64,
+    /// What this process' number is now.
+    mark: &'static AtomicU64,
+}
 
 impl Owner {
     /// This process.
@@ -25,16 +29,26 @@ impl Owner {
     /// A forked child could not be told from it: there is no memory that a fork empties.
     pub fn this_process() -> Result<Self> {
         static MARK: OnceLock<Mark> = OnceLock::new();
-        if let Some(mark) = MARK.get() {
-            return Ok(Self(mark.generation()));
-        }
-        let mark = Mark::new()?;
-        Ok(Self(MARK.get_or_init(|| mark).generation()))
+        let mark = match MARK.get() {
+            Some(mark) => mark,
+            None => {
+                let mark = Mark::new()?;
+                MARK.get_or_init(|| mark)
+            }
+        };
+        let number = mark.generation();
+        Ok(Self {
+            number,
+            mark: mark.0,
+        })
     }
 
-    /// Whether this process is the one.
+    /// Whether this process is the one. One load of memory.
+    #[inline]
+    #[must_use]
     pub fn is_this_process(self) -> bool {
-        Self::this_process().is_ok_and(|this| this == self)
+        // Zero after a fork, and then another number, once somebody asks.
+        self.mark.load(Ordering::Acquire) == self.number
     }
 }
 

@@ -66,6 +66,10 @@ impl Refusal {
 }
 
 impl Lending {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(super) fn why_not(&self) -> Option<String> {
         self.why_not.clone().map(Cow::into_owned)
     }

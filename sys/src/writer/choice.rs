@@ -183,6 +183,17 @@ impl Choice {
         current.map_or(Form::COPY, |c| c.form)
     }
 
+    /// The ways that can be chosen.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        let mut ways: Vec<Way> = Vec::new();
+        for candidate in &self.candidates {
+            if !ways.contains(&candidate.form.way) {
+                ways.push(candidate.form.way);
+            }
+        }
+        ways
+    }
+
     /// Takes a way out of the choice.
     pub(super) fn remove(&mut self, way: Way) {
         self.candidates.retain(|c| c.form.way != way);

@@ -263,12 +263,20 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         }
     }
 
+    fn set_up(&mut self, way: Way) -> crate::Result<bool> {
+        match &mut self.ways {
+            Some(ways) => ways.set_up(way),
+            None => Ok(false), // write(2)
+        }
+    }
+
     /// How many of `len` bytes are worth copying before the pipe is asked to take them; fewer than [`LARGE`] are not. A pipe
     /// that blocks takes all; one that does not is asked first, since what it has no room for would be copied for nothing.
     ///
     /// By poll(2), which makes later writes into a pipe dearer, but whoever has made it non-blocking polls it anyway.
     fn room(&mut self, len: usize) -> io::Result<usize> {
-        if len < LARGE || self.decided().current() == Way::Copy || !self.is_nonblocking() {
+        let copies = self.ways.as_ref().is_none_or(|w| w.current() == Way::Copy);
+        if len < LARGE || copies || !self.is_nonblocking() {
             return Ok(len);
         }
         let fd = open(&self.fd);
@@ -290,16 +298,28 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     pub(super) fn write_all_ways(
         &mut self,
         bytes: &[u8],
-        since: Option<Instant>,
+        mut since: Option<Instant>,
     ) -> io::Result<usize> {
-        if bytes.len() >= LARGE {
+        // What is small waits only behind others.
+        let chooses = self.pays(0) && (bytes.len() >= LARGE || self.queued() > 0);
+        if chooses && bytes.len() >= LARGE {
             self.decided().ask_again();
         }
         loop {
-            let mut form = self.decided().choice.current();
+            let mut form = match chooses {
+                true => self.decided().choice.current(),
+                false => Form::COPY,
+            };
+            match self.set_up(form.way) {
+                Ok(false) => {}
+                Ok(true) => since = since.map(|_| Instant::now()), // that was for all that is to come
+                Err(e) => {
+                    self.refuse(form.way, &e, e.is_passing())?;
+                    continue;
+                }
+            }
             let mut ahead = self.ahead_of(form);
             let mut len = bytes.len();
-            // What is small waits only behind others.
             if form.way == Way::Copy || len > ahead || (len < LARGE && self.queued() == 0) {
                 ahead = 0;
                 self.send_queued(0)?;

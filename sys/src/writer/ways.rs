@@ -50,7 +50,8 @@ impl Ways {
             capacity: None,
             only_write: only_write(fd),
         };
-        let better = [Way::Cow, Way::Fresh, Way::Fat];
+        // The one that is set up soonest comes first.
+        let better = [Way::Fresh, Way::Cow, Way::Fat];
         let better: Vec<Way> = better.into_iter().filter(|&w| allowed(w)).collect();
         let refused = ways.only_write;
         if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
@@ -63,16 +64,42 @@ impl Ways {
             }
             return ways;
         }
-        let mut ready = Vec::new();
-        for way in better {
-            match ways.make_ready(way) {
-                Ok(()) => ready.push(way),
-                Err(e) => ways.refuse(way, &e, e.is_passing()),
-            }
-        }
-        ready.extend(Some(Way::Copy).filter(|&w| allowed(w)));
-        ways.choice = Choice::new(&ready, limits);
+        let copy = Some(Way::Copy).filter(|&w| allowed(w));
+        let all: Vec<Way> = better.into_iter().chain(copy).collect();
+        ways.choice = Choice::new(&all, limits);
         ways
+    }
+
+    /// Sets a way up, with its trial, where that was not done yet. Returns whether it was done now.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub(super) fn set_up(&mut self, way: Way) -> Result<bool> {
+        if self.is_ready(way) {
+            return Ok(false);
+        }
+        self.make_ready(way)?;
+        Ok(true)
+    }
+
+    /// Every way that can be chosen.
+    pub(super) fn candidates(&self) -> Vec<Way> {
+        self.choice.ways()
+    }
+
+    /// Gives the memory and the descriptors of all ways back. They are set up again when they are taken. Nothing may wait, and no
+    /// block may be open.
+    pub(super) fn release(&mut self) {
+        if self.fresh.as_ref().is_some_and(|f| !f.is_held()) {
+            self.fresh = None;
+        }
+        self.cow = None;
+        self.fat = None;
+    }
+
+    /// Whether any way has memory of its own.
+    pub(super) fn has_memory(&self) -> bool {
+        self.fresh.is_some() || self.cow.is_some() || self.fat.is_some()
     }
 
     /// The way to take next.
@@ -150,8 +177,7 @@ impl Ways {
             Way::Fresh => match &mut self.fresh {
                 Some(fresh) => fresh.resume(),
                 None => {
-                    possible(probe::fresh_refusal())?;
-                    self.fresh = Some(Fresh::new()?);
+                    self.fresh = Some(probe::make_fresh()?);
                     Ok(())
                 }
             },
