@@ -78,19 +78,14 @@ pub mod fanout;
 pub mod inspect;
 pub mod pump;
 pub mod reader;
+mod writer;
 
 pub use constant::Constant;
 pub use fanout::fanout;
-pub use fullbore_sys::writer::Unbuffered as PipeWriter;
 pub use fullbore_sys::{Error, Result};
 pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
-
-/// A writer into standard output.
-#[must_use]
-pub fn stdout() -> PipeWriter<std::os::fd::BorrowedFd<'static>> {
-    PipeWriter::new(rustix::stdio::stdout())
-}
+pub use writer::{Block, PipeWriter, Unsent, stdout};
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests in tests/ use the rest")]
@@ -99,6 +94,9 @@ mod testing {
     //! What the tests of this crate share with those in `tests/`.
     use fullbore_sys::writer::{LARGE, Unbuffered};
 
+    use crate::PipeWriter;
+
+    pub mod drive;
     pub mod feed;
     pub mod sequence;
     pub mod watch;

@@ -9,10 +9,14 @@ mod alone;
 mod after_ok;
 #[path = "soundness/ahead.rs"]
 mod ahead;
+#[path = "soundness/buffered.rs"]
+mod buffered;
 #[path = "soundness/constants.rs"]
 mod constants;
 #[path = "soundness/cow.rs"]
 mod cow;
+#[path = "soundness/drive.rs"]
+mod drive;
 #[path = "soundness/feed.rs"]
 mod feed;
 #[path = "soundness/lend.rs"]
@@ -40,6 +44,7 @@ mod watch;
 
 use std::os::fd::AsFd;
 
+use fullbore::PipeWriter;
 use fullbore_sys::writer::{LARGE, Unbuffered, Way};
 
 /// Every safe way in; `None` chooses by itself.

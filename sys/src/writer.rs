@@ -456,6 +456,52 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         true
     }
 
+    /// Bytes of memory that the ways keep.
+    pub fn memory(&mut self) -> usize {
+        self.ways.as_mut().map_or(0, Ways::memory)
+    }
+
+    /// Whether the next block lies in memory that is lent.
+    #[must_use]
+    pub fn lends_next(&self) -> bool {
+        let ways = self.ways.as_ref();
+        ways.map_or(self.pays(0), |w| w.current().lends())
+    }
+
+    /// Forgets what is left of the block.
+    pub fn forget_block(&mut self) {
+        self.block.left = 0;
+    }
+
+    /// Lets bytes wait from now on, as [`fill_ahead`](Self::fill_ahead), or no more.
+    pub fn set_fill_ahead(&mut self, waits: bool) {
+        self.ahead = if waits { Ahead::Chosen } else { Ahead::No };
+    }
+
+    /// Allows copy-on-write from now on: see [`copy_on_write`](Self::copy_on_write). Before anything was written.
+    pub fn set_copy_on_write(&mut self) {
+        self.copy_on_write = true;
+    }
+
+    /// Leaves the capacity as it is from now on: see [`keep_capacity`](Self::keep_capacity).
+    pub fn set_keep_capacity(&mut self) {
+        self.keep_capacity = true;
+    }
+
+    /// Sends what waits and takes the descriptor out: nothing can be written any more.
+    ///
+    /// # Errors
+    /// What [`flush`](Write::flush) reports. Then the descriptor stays.
+    pub fn take(&mut self) -> io::Result<Option<Fd>> {
+        self.send_queued(0)?;
+        Ok(self.fd.take())
+    }
+
+    /// Takes the descriptor out, and forgets what waits. Nothing can be written any more.
+    pub fn abandon(&mut self) -> Option<Fd> {
+        self.fd.take()
+    }
+
     /// Bytes that wait to be sent ([`fill_ahead`](Self::fill_ahead)).
     pub fn waiting(&mut self) -> usize {
         self.queued()

@@ -178,7 +178,7 @@ impl Feed {
 }
 
 /// Waits until the pipe has room, or for a moment.
-fn wait(pipe: impl AsFd) {
+pub fn wait(pipe: impl AsFd) {
     let moment = Timespec::try_from(Duration::from_millis(100)).expect("a short time");
     let _ = rustix::event::poll(&mut [PollFd::new(&pipe, PollFlags::OUT)], Some(&moment));
 }

@@ -265,6 +265,11 @@ impl HugePages {
         self.last().map_or(1, HugePage::len)
     }
 
+    /// Bytes of all pages.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.len() * self.page_len()
+    }
+
     /// How many pages there are.
     fn count(&self) -> usize {
         self.pages.len()

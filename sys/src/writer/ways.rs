@@ -97,9 +97,15 @@ impl Ways {
         self.fat = None;
     }
 
-    /// Whether any way has memory of its own.
+    /// Whether any way has something to give back.
     pub(super) fn has_memory(&self) -> bool {
         self.fresh.is_some() || self.cow.is_some() || self.fat.is_some()
+    }
+
+    /// Bytes of memory that is lent.
+    pub(super) fn memory(&mut self) -> usize {
+        let lent = |lender: Option<&mut dyn Lender>| lender.map_or(0, |l| l.pages().bytes());
+        lent(self.lender(Way::Fresh)) + lent(self.lender(Way::Cow))
     }
 
     /// The way to take next.
