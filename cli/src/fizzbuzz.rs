@@ -99,8 +99,8 @@ pub fn run(args: &FizzbuzzArgs) -> Outcome {
     } else {
         let writer = |_| {
             let mut writer = PipeWriter::new(out).copy_on_write();
-            if threads == 1 {
-                writer = writer.fill_ahead(); // with several, what waits in one would have to go before what others send
+            if threads > 1 {
+                writer = writer.unbuffered(); // what waits in one would have to go before what others send
             }
             Sink::Sound(Box::new(writer))
         };

@@ -15,12 +15,12 @@ fn main() -> io::Result<()> {
     let mut out = fullbore::stdout();
     let mut next: u64 = 0;
     loop {
-        let block = out.block(BLOCK);
+        let mut block = out.block(BLOCK)?;
         for word in block.as_chunks_mut::<8>().0 {
             *word = next.to_le_bytes();
             next += 1;
         }
-        match out.commit(BLOCK) {
+        match block.commit(BLOCK).map_err(io::Error::from) {
             Ok(()) => {}
             // The reader has seen enough.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),

@@ -103,36 +103,15 @@ impl<'a> Output<'a> {
     }
 
     fn send_pieces(&self, sink: &mut Sink<'a>) -> io::Result<()> {
-        let mut thousands: Option<Thousands> = None;
+        let mut text = Text::new(self.vectors);
         while let Some((number, piece)) = self.next_piece() {
-            let len = match &piece {
-                Piece::Lines(numbers) => {
-                    let mut text = Vec::new();
-                    lines::append(numbers.clone(), &mut text);
-                    self.put(sink, &text)?;
-                    text.len()
-                }
-                Piece::Thousands(heads) => {
-                    let width = width(heads.start);
-                    let thousands = match &mut thousands {
-                        Some(thousands) if thousands.width() == width => thousands,
-                        other => other.insert(Thousands::new(width, self.vectors)),
-                    };
-                    match sink {
-                        Sink::Sound(writer) => {
-                            let block = writer.block(thousands.bytes(heads) + SLACK);
-                            thousands.fill(heads.clone(), block)
-                        }
-                        Sink::Recycled(ring) => {
-                            ring.make(self.out, self.sent().1, heads, thousands)?
-                        }
-                    }
-                }
+            let sent = match sink {
+                Sink::Sound(writer) => self.send_block(writer, number, &piece, &mut text)?,
+                Sink::Recycled(ring) => self.send_recycled(ring, number, &piece, &mut text)?,
             };
-            if !self.turn.wait(number) {
-                return Ok(());
-            }
-            self.send(sink, len)?;
+            let Some(len) = sent else {
+                return Ok(()); // another thread has failed
+            };
             self.lines.fetch_add(piece.lines(), Ordering::AcqRel);
             self.bytes.fetch_add(len as u64, Ordering::AcqRel);
             self.turn.pass(number);
@@ -143,21 +122,57 @@ impl<'a> Output<'a> {
         }
     }
 
-    fn put(&self, sink: &mut Sink<'a>, text: &[u8]) -> io::Result<()> {
-        match sink {
-            Sink::Sound(writer) => writer.block(text.len()).copy_from_slice(text),
-            Sink::Recycled(ring) => ring.put(self.out, self.sent().1, text)?,
+    /// Makes a piece in a block and sends it when its turn has come. Returns how many bytes it is.
+    fn send_block(
+        &self,
+        writer: &mut PipeWriter<BorrowedFd<'a>>,
+        number: u64,
+        piece: &Piece,
+        text: &mut Text,
+    ) -> io::Result<Option<usize>> {
+        let most = text.most(piece);
+        self.until_taken(writer, |writer| writer.block(most).map(drop))?;
+        let mut block = writer.block(most)?;
+        let len = text.fill(piece, &mut block);
+        if !self.turn.wait(number) {
+            return Ok(None);
         }
-        Ok(())
+        if let Err(unsent) = block.commit(len) {
+            let (error, writer) = unsent.into_parts();
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
+            }
+            self.until_taken(writer, |writer| writer.flush())?;
+        }
+        Ok(Some(len))
     }
 
-    fn send(&self, sink: &mut Sink<'a>, len: usize) -> io::Result<()> {
-        let writer = match sink {
-            Sink::Sound(writer) => writer,
-            Sink::Recycled(ring) => return ring.send(self.out, len, self.sent().1),
+    /// The same in buffers that are written again.
+    fn send_recycled(
+        &self,
+        ring: &mut Ring,
+        number: u64,
+        piece: &Piece,
+        text: &mut Text,
+    ) -> io::Result<Option<usize>> {
+        let sent = self.sent().1;
+        let len = match piece {
+            Piece::Lines(_) => {
+                let mut lines = vec![0; text.most(piece)];
+                let len = text.fill(piece, &mut lines);
+                ring.put(self.out, sent, &lines[..len])?;
+                len
+            }
+            Piece::Thousands(heads) => {
+                let thousands = text.thousands(heads.start);
+                ring.make(self.out, sent, heads, thousands)?
+            }
         };
-        let rest = writer.uncommitted() - len;
-        self.until_taken(writer, |writer| writer.commit(writer.uncommitted() - rest))
+        if !self.turn.wait(number) {
+            return Ok(None);
+        }
+        ring.send(self.out, len, self.sent().1)?;
+        Ok(Some(len))
     }
 
     /// Repeats what would block: the output was made non-blocking by somebody who shares it.
@@ -174,6 +189,53 @@ impl<'a> Output<'a> {
                 }
                 other => return other,
             }
+        }
+    }
+}
+
+/// Makes the text of pieces.
+#[derive(Debug)]
+struct Text {
+    vectors: Option<Vectors>,
+    /// For the width of numbers that came last.
+    thousands: Option<Thousands>,
+}
+
+impl Text {
+    fn new(vectors: Option<Vectors>) -> Self {
+        Self {
+            vectors,
+            thousands: None,
+        }
+    }
+
+    /// What makes the text of numbers with this head.
+    fn thousands(&mut self, head: u64) -> &mut Thousands {
+        let width = width(head);
+        match &mut self.thousands {
+            Some(thousands) if thousands.width() == width => thousands,
+            other => other.insert(Thousands::new(width, self.vectors)),
+        }
+    }
+
+    /// Bytes that a piece takes at most, with what is overwritten behind it.
+    fn most(&mut self, piece: &Piece) -> usize {
+        match piece {
+            Piece::Lines(_) => piece.lines() as usize * (lines::WIDEST + 1),
+            Piece::Thousands(heads) => self.thousands(heads.start).bytes(heads) + SLACK,
+        }
+    }
+
+    /// Makes a piece at the beginning of `out`, and returns how many bytes it is.
+    fn fill(&mut self, piece: &Piece, out: &mut [u8]) -> usize {
+        match piece {
+            Piece::Lines(numbers) => {
+                let mut text = Vec::new();
+                lines::append(numbers.clone(), &mut text);
+                out[..text.len()].copy_from_slice(&text);
+                text.len()
+            }
+            Piece::Thousands(heads) => self.thousands(heads.start).fill(heads.clone(), out),
         }
     }
 }

@@ -11,6 +11,7 @@ use fullbore_sys::{calls, capacity};
 use crate::alone::status;
 use crate::drive::Drive;
 use crate::feed::set_nonblocking;
+use crate::processes::{finish, fork, read_from, redirect};
 use crate::readers::Kind;
 use crate::schedules::flow;
 use crate::watch::for_each_seed;
@@ -121,5 +122,44 @@ fn idle_writers_keep_little_memory() {
     drop(writers);
     for reader in readers {
         assert_eq!(reader.join().expect("no panic"), 40 << 20);
+    }
+}
+
+/// Like a shell: the child writes through the copy of the writer that it has, into another pipe.
+#[test]
+fn what_is_buffered_at_a_fork_is_sent_by_the_parent_alone() {
+    alone!();
+    for way in WAYS {
+        for_each_seed(&format!("fork, buffered {way:?}"), 0..40, |seed| {
+            let mut drive = Drive::new(seed);
+            let sequence = drive.sequence;
+            let (read_end, write_end) = calls::pipe().expect("a pipe");
+            let (read_childs, childs) = calls::pipe().expect("a pipe");
+            let start = drive.rng.pick(&[0, 0, 1 << 20]);
+            let mut writer = buffered(write_end, way, start);
+            let total = drive.rng.between(1, 2 << 20);
+            let before = drive.rng.between(1, total);
+            let reader = read_from(Kind::Onwards, read_end, sequence, 0);
+            // Something is in the buffer at the fork.
+            drive.send(&mut writer, before).expect("a reader");
+            let kept = drive.rng.between(1, 5000);
+            writer
+                .write_all(sequence.at(drive.taken, kept))
+                .expect("room");
+            drive.taken += kept;
+            let at_fork = drive.taken;
+            let child = fork(|| {
+                redirect(writer.get_ref(), &childs);
+                drive.rng = crate::sequence::Rng(!seed);
+                drive.send(&mut writer, at_fork + total).expect("a reader");
+            });
+            drop(childs);
+            let of_child = read_from(Kind::Onwards, read_childs, sequence, at_fork);
+            drive.send(&mut writer, at_fork + total).expect("a reader");
+            drop(writer);
+            finish(child);
+            assert_eq!(of_child.join().expect("no panic"), total);
+            assert_eq!(reader.join().expect("no panic"), at_fork + total);
+        });
     }
 }

@@ -37,7 +37,7 @@ pub fn fork(child: impl FnOnce()) -> Pid {
 }
 
 /// Makes `fd` another descriptor of the pipe that `to` is one of.
-fn redirect(fd: &OwnedFd, to: &OwnedFd) {
+pub fn redirect(fd: &OwnedFd, to: &OwnedFd) {
     // SAFETY: `fd` is replaced while its owner lives on, and stays open.
     let new = unsafe { libc::dup2(to.as_raw_fd(), fd.as_raw_fd()) };
     assert_eq!(new, fd.as_raw_fd());
@@ -51,7 +51,7 @@ pub fn finish(child: Pid) {
 }
 
 /// A thread that reads the sequence from its `start`th byte on, as a reader of this kind; it returns how many bytes came.
-fn read_from(kind: Kind, pipe: OwnedFd, sequence: Sequence, start: usize) -> JoinHandle<usize> {
+pub fn read_from(kind: Kind, pipe: OwnedFd, sequence: Sequence, start: usize) -> JoinHandle<usize> {
     thread::spawn(move || {
         let mut at = start;
         let result = readers::read(kind, &pipe, Rng(start as u64), &mut |bytes| {
