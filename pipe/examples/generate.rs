@@ -12,6 +12,14 @@ use std::io;
 const BLOCK: usize = 256 << 10;
 
 fn main() -> io::Result<()> {
+    match generate() {
+        // The reader has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+fn generate() -> io::Result<()> {
     let mut out = fullbore::stdout();
     let mut next: u64 = 0;
     loop {
@@ -20,14 +28,6 @@ fn main() -> io::Result<()> {
             *word = next.to_le_bytes();
             next += 1;
         }
-        match block.commit(BLOCK).map_err(io::Error::from) {
-            Ok(()) => {}
-            // The reader has seen enough.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(e) => {
-                eprintln!("generate: {e}; {}", out.path());
-                return Err(e);
-            }
-        }
+        block.commit(BLOCK)?;
     }
 }

@@ -212,10 +212,12 @@ impl Text {
     /// What makes the text of numbers with this head.
     fn thousands(&mut self, head: u64) -> &mut Thousands {
         let width = width(head);
-        match &mut self.thousands {
-            Some(thousands) if thousands.width() == width => thousands,
-            other => other.insert(Thousands::new(width, self.vectors)),
+        if self.thousands.as_ref().is_some_and(|t| t.width() != width) {
+            self.thousands = None;
         }
+        let vectors = self.vectors;
+        self.thousands
+            .get_or_insert_with(|| Thousands::new(width, vectors))
     }
 
     /// Bytes that a piece takes at most, with what is overwritten behind it.
