@@ -78,6 +78,8 @@ pub mod fanout;
 pub mod inspect;
 pub mod pump;
 pub mod reader;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod writer;
 
 pub use constant::Constant;

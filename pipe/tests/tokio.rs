@@ -1,0 +1,161 @@
+//! Writer, reader and copy under a real runtime, with real pipes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use fullbore::PipeWriter;
+use fullbore::tokio::{AsyncPipeReader, AsyncPipeWriter, copy};
+use fullbore_sys::{calls, capacity};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+/// Bytes that differ from those a page or a huge page further on.
+fn bytes(len: usize) -> Vec<u8> {
+    let mut x = 1_u64;
+    let mut next = || {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (x >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Drives a writer with pieces of any size, and reads what arrives.
+async fn through(capacity: usize, copy_on_write: bool) {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    capacity::set(&write_end, capacity).unwrap();
+    let mut reader = AsyncPipeReader::new(read_end).unwrap();
+    let mut writer = if copy_on_write {
+        let own = calls::reopen_nonblocking(write_end.as_fd(), calls::End::Write).unwrap();
+        AsyncPipeWriter::from_writer(PipeWriter::new(own).copy_on_write()).unwrap()
+    } else {
+        AsyncPipeWriter::new(write_end.try_clone().unwrap()).unwrap()
+    };
+    drop(write_end);
+    let sent = bytes(20 << 20);
+    let expected = sent.clone();
+    let task = tokio::spawn(async move {
+        let (mut at, mut len) = (0, 1);
+        while at < sent.len() {
+            let end = sent.len().min(at + len);
+            writer.write_all(&sent[at..end]).await.unwrap();
+            at = end;
+            len = (len * 7 + 13) % 300_000 + 1;
+            if len % 10 == 0 {
+                writer.flush().await.unwrap();
+            }
+        }
+        writer.shutdown().await.unwrap();
+    });
+    let mut got = Vec::new();
+    reader.read_to_end(&mut got).await.unwrap();
+    task.await.unwrap();
+    assert!(got == expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_arrives_once_and_in_order() {
+    for capacity in [4096, 64 << 10, 1 << 20] {
+        for copy_on_write in [false, true] {
+            through(capacity, copy_on_write).await;
+        }
+    }
+}
+
+/// On one thread nothing may wait in a call: the other task would never run.
+#[tokio::test]
+async fn one_thread_is_enough() {
+    through(4096, false).await;
+    through(1 << 20, false).await;
+}
+
+#[tokio::test]
+async fn a_full_pipe_is_waited_for_and_a_task_beside_goes_on() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    capacity::set(&write_end, 4096).unwrap();
+    let writer = AsyncPipeWriter::new(write_end).unwrap().into_inner();
+    let mut writer = AsyncPipeWriter::from_writer(writer.unbuffered().keep_capacity()).unwrap();
+    let mut reader = AsyncPipeReader::new(read_end).unwrap();
+    let write = async {
+        writer.write_all(&[7; 100_000]).await.unwrap();
+        drop(writer);
+    };
+    let read = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, [7; 100_000]);
+    };
+    tokio::join!(write, read);
+}
+
+#[tokio::test]
+async fn a_reader_that_has_gone_is_an_error_value() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    let mut writer = AsyncPipeWriter::new(write_end).unwrap();
+    drop(read_end);
+    writer.write_all(b"nobody").await.unwrap();
+    let error = writer.flush().await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[tokio::test]
+async fn what_blocks_and_is_no_pipe_is_refused() {
+    let null = std::fs::File::options()
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    let error = AsyncPipeWriter::new(null).unwrap_err();
+    assert!(error.to_string().contains("O_NONBLOCK"), "{error}");
+}
+
+#[tokio::test]
+async fn copy_moves_all_between_pipes_sockets_and_files() {
+    let sent = bytes(3 << 20);
+    // A file into a pipe, the pipe into a socket, the socket into another pipe.
+    let mut file = tempfile::tempfile().unwrap();
+    io::Write::write_all(&mut file, &sent).unwrap();
+    io::Seek::rewind(&mut file).unwrap();
+    let (first_in, first_out) = pipe::pipe().unwrap();
+    let (socket_in, socket_out) = tokio::net::UnixStream::pair().unwrap();
+    let (second_in, mut second_out) = pipe::pipe().unwrap();
+    let one = async {
+        assert_eq!(copy(&file, &first_in).await.unwrap(), 3 << 20);
+        drop(first_in);
+    };
+    let two = async {
+        assert_eq!(copy(&first_out, &socket_in).await.unwrap(), 3 << 20);
+        drop(socket_in);
+    };
+    let three = async {
+        assert_eq!(copy(&socket_out, &second_in).await.unwrap(), 3 << 20);
+        drop(second_in);
+    };
+    let four = async {
+        let mut got = Vec::new();
+        second_out.read_to_end(&mut got).await.unwrap();
+        assert!(got == sent);
+    };
+    tokio::join!(one, two, three, four);
+}
+
+/// splice(2) refuses a file that is open for appending.
+#[tokio::test]
+async fn copy_reads_and_writes_where_splice_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .unwrap();
+    let (mut sender, receiver) = pipe::pipe().unwrap();
+    let sent = bytes(500_000);
+    let write = async {
+        sender.write_all(&sent).await.unwrap();
+        drop(sender);
+    };
+    let (_, copied) = tokio::join!(write, copy(&receiver, &log));
+    assert_eq!(copied.unwrap(), 500_000);
+    assert!(std::fs::read(&path).unwrap() == sent);
+}
