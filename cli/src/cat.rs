@@ -238,10 +238,14 @@ impl Cat {
         }
     }
 
-    fn pump<'fd>(&self, input: BorrowedFd<'fd>, stat: &Stat) -> (Pump<'fd>, Option<&'static str>)
-    where
-        'static: 'fd,
-    {
+    fn pump<'fd>(
+        &self,
+        input: BorrowedFd<'fd>,
+        stat: &Stat,
+    ) -> (
+        Pump<BorrowedFd<'fd>, BorrowedFd<'static>>,
+        Option<&'static str>,
+    ) {
         // To move nothing but what was typed, splice would have pages ready for all that fits into a pipe.
         let copying = if input.is_terminal() {
             Some("a terminal")

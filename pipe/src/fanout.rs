@@ -98,9 +98,9 @@ pub fn fanout(from: impl AsFd, to: &[BorrowedFd<'_>]) -> io::Result<FannedOut> {
 
 /// Moves bytes from one descriptor to many, step by step.
 #[derive(Debug)]
-pub struct Fanout<'fd> {
-    from: BorrowedFd<'fd>,
-    outputs: Vec<Output<'fd>>,
+pub struct Fanout<F, T> {
+    from: F,
+    outputs: Vec<Output<T>>,
     /// Why bytes are read and written, if they are.
     by_hand: Option<String>,
     /// What was moved so far, and whether pipes were made larger because of that.
@@ -111,10 +111,11 @@ pub struct Fanout<'fd> {
     waits: Waiter,
 }
 
-impl<'fd> Fanout<'fd> {
-    /// Connects one input with any number of outputs.
+impl<F: AsFd, T: AsFd> Fanout<F, T> {
+    /// Connects one input with any number of outputs. They may be borrowed, or the fanout's own, which closes them when it is
+    /// dropped.
     #[must_use]
-    pub fn new(from: BorrowedFd<'fd>, outputs: impl IntoIterator<Item = BorrowedFd<'fd>>) -> Self {
+    pub fn new(from: F, outputs: impl IntoIterator<Item = T>) -> Self {
         let outputs = outputs.into_iter().map(Output::new).collect();
         let mut fanout = Self {
             from,
@@ -182,9 +183,10 @@ impl<'fd> Fanout<'fd> {
 
     /// Waits until the input has something or is at its end, or until nobody reads an output any more.
     fn wait_for_input(&mut self, failed: &mut Vec<Failed>) -> io::Result<()> {
-        let live = |(_, o): &(usize, &mut Output<'fd>)| !o.failed && o.may_break;
+        let live = |(_, o): &(usize, &mut Output<T>)| !o.failed && o.may_break;
         let mut watched: Vec<_> = self.outputs.iter_mut().enumerate().filter(live).collect();
-        let gone = calls::wait_for_input(self.from, watched.iter().map(|(_, o)| o.to))?;
+        let gone =
+            calls::wait_for_input(self.from.as_fd(), watched.iter().map(|(_, o)| o.to.as_fd()))?;
         for ((index, output), gone) in watched.iter_mut().zip(gone) {
             if gone {
                 output.fail();
@@ -205,8 +207,8 @@ impl<'fd> Fanout<'fd> {
                 break;
             };
             // The private pipe is empty: where it would block, it is the input that has nothing.
-            let fill = || slots.fill(self.from, most, SpliceFlags::empty());
-            match self.waits.until_ready(self.from, fill) {
+            let fill = || slots.fill(&self.from, most, SpliceFlags::empty());
+            match self.waits.until_ready(&self.from, fill) {
                 Ok(n) => {
                     if n > 0 {
                         self.duplicate(last, n)?;
@@ -223,8 +225,8 @@ impl<'fd> Fanout<'fd> {
     fn read(&mut self, most: usize) -> io::Result<usize> {
         let mut buffer = [0; BUFFER];
         let most = most.min(BUFFER);
-        let read = || calls::read(self.from, &mut buffer[..most]);
-        let n = self.waits.until_ready(self.from, read)?;
+        let read = || calls::read(&self.from, &mut buffer[..most]);
+        let n = self.waits.until_ready(&self.from, read)?;
         self.give(&buffer[..n]);
         Ok(n)
     }
@@ -297,10 +299,10 @@ impl<'fd> Fanout<'fd> {
             match (pending.next(), pending.next()) {
                 (None, _) => return Ok(()),
                 _ if progress => {}
-                (Some(output), None) => output.waits.after_would_block(output.to)?,
+                (Some(output), None) => output.waits.after_would_block(&output.to)?,
                 _ => {
                     let pending = self.outputs.iter().filter(|o| o.is_pending());
-                    calls::poll_any(pending.map(|o| o.to), events(End::Write))?;
+                    calls::poll_any(pending.map(|o| o.to.as_fd()), events(End::Write))?;
                 }
             }
         }
@@ -337,8 +339,12 @@ impl<'fd> Fanout<'fd> {
     /// Makes all pipes larger. What is refused is not needed; all private pipes are empty now.
     fn grow(&mut self) {
         self.grown = true;
-        let outputs = self.outputs.iter().filter(|o| !o.failed).map(|o| o.to);
-        for fd in outputs.chain([self.from]) {
+        let outputs = self
+            .outputs
+            .iter()
+            .filter(|o| !o.failed)
+            .map(|o| o.to.as_fd());
+        for fd in outputs.chain([self.from.as_fd()]) {
             if calls::is_pipe(fd) {
                 let _ = capacity::largest(fd);
             }

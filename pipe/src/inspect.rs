@@ -4,7 +4,7 @@
 mod tests;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::pump::{PACKETS, is_refusal};
 use fullbore_sys::calls::{self, End, SpliceFlags};
@@ -25,10 +25,9 @@ const BUFFER: usize = 256 << 10;
 ///
 /// # Examples
 /// ```
-/// use std::os::fd::AsFd;
 /// let file = std::fs::File::open("/proc/self/status")?;
 /// let (mut reader, writer) = std::io::pipe()?;
-/// let mut inspect = fullbore::inspect::Inspect::new(file.as_fd(), writer.as_fd());
+/// let mut inspect = fullbore::inspect::Inspect::new(&file, &writer);
 /// let mut lines = 0;
 /// while !inspect.fill(usize::MAX)?.is_empty() {
 ///     let arrived = inspect.deliver(usize::MAX)?;
@@ -40,9 +39,9 @@ const BUFFER: usize = 256 << 10;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Inspect<'fd> {
-    from: BorrowedFd<'fd>,
-    to: BorrowedFd<'fd>,
+pub struct Inspect<F, T> {
+    from: F,
+    to: T,
     way: Way,
     buffer: Vec<u8>,
     /// What was shown and is not delivered yet: `buffer[start..end]`.
@@ -64,16 +63,16 @@ enum Way {
     Copy,
 }
 
-impl<'fd> Inspect<'fd> {
-    /// An inspector between two descriptors.
+impl<F: AsFd, T: AsFd> Inspect<F, T> {
+    /// An inspector between two descriptors, which may be borrowed or its own.
     #[must_use]
-    pub fn new(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
-        for fd in [from, to] {
+    pub fn new(from: F, to: T) -> Self {
+        for fd in [from.as_fd(), to.as_fd()] {
             if calls::is_pipe(fd) {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
-        let (way, fallback) = if calls::is_of_packets(from) {
+        let (way, fallback) = if calls::is_of_packets(&from) {
             (Way::Copy, Some(PACKETS.to_owned()))
         } else {
             match (Private::large(), Private::large()) {
@@ -121,9 +120,11 @@ impl<'fd> Inspect<'fd> {
             let buffer = &mut self.buffer[..len];
             let filled = self
                 .waits_from
-                .until_ready(self.from, || match &mut self.way {
-                    Way::Tee { slots, copies } => show_next(self.from, slots, copies, buffer),
-                    Way::Copy => calls::read(self.from, buffer),
+                .until_ready(&self.from, || match &mut self.way {
+                    Way::Tee { slots, copies } => {
+                        show_next(self.from.as_fd(), slots, copies, buffer)
+                    }
+                    Way::Copy => calls::read(&self.from, buffer),
                 });
             match filled {
                 Ok(0) => break,
@@ -150,9 +151,9 @@ impl<'fd> Inspect<'fd> {
         }
         let n = loop {
             let bytes = &self.buffer[self.start..self.start + len];
-            let delivered = self.waits_to.until_ready(self.to, || match &mut self.way {
-                Way::Tee { slots, .. } => slots.deliver(self.to, len, SpliceFlags::empty()),
-                Way::Copy => calls::write(self.to, bytes),
+            let delivered = self.waits_to.until_ready(&self.to, || match &mut self.way {
+                Way::Tee { slots, .. } => slots.deliver(&self.to, len, SpliceFlags::empty()),
+                Way::Copy => calls::write(&self.to, bytes),
             });
             match delivered {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

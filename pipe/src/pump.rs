@@ -123,10 +123,35 @@ pub fn copy_by_value(from: impl AsFd, to: impl AsFd) -> io::Result<Copied> {
 }
 
 /// Moves bytes from one descriptor to another, step by step.
+///
+/// The descriptors may be borrowed, or the pump's own: then it can be kept in a struct or moved into a thread, and closes
+/// them when it is dropped.
+///
+/// # Examples
+/// ```
+/// use std::os::fd::OwnedFd;
+/// use fullbore::pump::Pump;
+///
+/// let file = std::fs::File::open("/proc/self/status")?;
+/// let (reader, writer) = std::io::pipe()?;
+/// let mut pump = Pump::new(OwnedFd::from(file), OwnedFd::from(writer));
+/// let moving = std::thread::spawn(move || {
+///     let mut moved = 0;
+///     loop {
+///         match pump.step(usize::MAX)? {
+///             0 => return Ok::<_, std::io::Error>(moved), // and the pipe's end is closed
+///             n => moved += n,
+///         }
+///     }
+/// });
+/// let text = std::io::read_to_string(reader)?;
+/// assert_eq!(text.len(), moving.join().expect("no panic")?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub struct Pump<'fd> {
-    from: BorrowedFd<'fd>,
-    to: BorrowedFd<'fd>,
+pub struct Pump<F, T> {
+    from: F,
+    to: T,
     state: State,
     fallback: Option<(Route, String)>,
     waits_from: Waiter,
@@ -145,17 +170,17 @@ enum State {
     Copy(Held),
 }
 
-impl<'fd> Pump<'fd> {
+impl<F: AsFd, T: AsFd> Pump<F, T> {
     /// A pump between two descriptors; chooses the route by what they are.
     #[must_use]
-    pub fn new(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
-        let kinds = grown(from, to);
+    pub fn new(from: F, to: T) -> Self {
+        let kinds = grown(from.as_fd(), to.as_fd());
         let has_pipe = kinds.0 == FileType::Fifo || kinds.1 == FileType::Fifo;
         let mut fallback = None;
         let state = match kinds {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
-            (FileType::Socket, _) if calls::is_of_packets(from) => {
+            (FileType::Socket, _) if calls::is_of_packets(&from) => {
                 fallback = Some((Route::Relay, PACKETS.into()));
                 State::Copy(Held::new(BUFFER))
             }
@@ -181,8 +206,8 @@ impl<'fd> Pump<'fd> {
 
     /// A pump that never moves bytes by reference: see [`copy_by_value`].
     #[must_use]
-    pub fn by_value(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>) -> Self {
-        let state = match grown(from, to) {
+    pub fn by_value(from: F, to: T) -> Self {
+        let state = match grown(from.as_fd(), to.as_fd()) {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             _ => State::Copy(Held::new(BUFFER)),
         };
@@ -194,11 +219,11 @@ impl<'fd> Pump<'fd> {
     /// Where there is no memory for the buffer the process is aborted, as with any `Vec`; whoever takes the size from
     /// someone else tries [`Vec::try_reserve_exact`] first.
     #[must_use]
-    pub fn copying(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>, buffer: usize) -> Self {
+    pub fn copying(from: F, to: T, buffer: usize) -> Self {
         Self::with_state(from, to, State::Copy(Held::new(buffer.max(1))))
     }
 
-    fn with_state(from: BorrowedFd<'fd>, to: BorrowedFd<'fd>, state: State) -> Self {
+    fn with_state(from: F, to: T, state: State) -> Self {
         Self {
             from,
             to,
@@ -291,7 +316,7 @@ impl<'fd> Pump<'fd> {
             let moved = match &mut self.state {
                 State::Splice => self.splice(most),
                 State::CopyFileRange(begun) => {
-                    match calls::copy_file_range(self.from, self.to, most) {
+                    match calls::copy_file_range(&self.from, &self.to, most) {
                         Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
                         Err(e) => {
                             // Neither offset has moved: by hand it will be seen whose error that is, if it still is one.
@@ -318,7 +343,7 @@ impl<'fd> Pump<'fd> {
                 // The call has moved nothing, so that another route loses nothing.
                 Err(e) if is_refusal(&e) => self.fall_back(&e),
                 Err(e) => {
-                    let input_is_pipe = || calls::is_pipe(self.from);
+                    let input_is_pipe = || calls::is_pipe(&self.from);
                     self.blame = if e.kind() == io::ErrorKind::BrokenPipe || input_is_pipe() {
                         End::Write
                     } else {
@@ -337,10 +362,10 @@ impl<'fd> Pump<'fd> {
         if self.ends_while_full() {
             return Ok(0);
         }
-        let moved = calls::splice(self.from, self.to, most, SpliceFlags::empty());
+        let moved = calls::splice(&self.from, &self.to, most, SpliceFlags::empty());
         // It looks for a reader before it looks whether there is anything to read.
         if matches!(&moved, Err(e) if e.kind() == io::ErrorKind::BrokenPipe)
-            && calls::is_at_end(self.from).unwrap_or(false)
+            && calls::is_at_end(&self.from).unwrap_or(false)
         {
             return Ok(0);
         }
@@ -354,24 +379,24 @@ impl<'fd> Pump<'fd> {
     /// reads the output only after we have ended would wait for ever.
     fn ends_while_full(&mut self) -> bool {
         // Where one of these calls is refused, splice says what there is to say.
-        let room = calls::poll(self.to, events(End::Write), Some(Duration::ZERO));
-        if room.unwrap_or(true) || calls::bytes_in_pipe(self.from).unwrap_or(1) > 0 {
+        let room = calls::poll(&self.to, events(End::Write), Some(Duration::ZERO));
+        if room.unwrap_or(true) || calls::bytes_in_pipe(&self.from).unwrap_or(1) > 0 {
             return false;
         }
         // Not by poll(2) if it can be helped: it would make every later write(2) into the input dearer.
         if self.glass.is_none() {
             self.glass = Private::new().ok();
         }
-        match self.glass.as_ref().map(|glass| glass.sees_end(self.from)) {
+        match self.glass.as_ref().map(|glass| glass.sees_end(&self.from)) {
             Some(Ok(end)) => end,
-            _ => calls::ends_before_room(self.from, self.to).unwrap_or(false),
+            _ => calls::ends_before_room(&self.from, &self.to).unwrap_or(false),
         }
     }
 
     /// `EAGAIN` does not say which side would block: wait for both, one after the other.
     fn wait(&mut self) -> io::Result<()> {
-        self.waits_from.after_would_block(self.from)?;
-        self.waits_to.after_would_block(self.to)
+        self.waits_from.after_would_block(&self.from)?;
+        self.waits_to.after_would_block(&self.to)
     }
 
     fn fall_back(&mut self, reason: &io::Error) {
@@ -386,8 +411,8 @@ impl<'fd> Pump<'fd> {
         };
         self.blame = End::Read;
         if private.held() == 0 {
-            let fill = || private.fill(self.from, take, SpliceFlags::empty());
-            match self.waits_from.until_ready(self.from, fill) {
+            let fill = || private.fill(&self.from, take, SpliceFlags::empty());
+            match self.waits_from.until_ready(&self.from, fill) {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
                 Err(e) if is_refusal(&e) => {
@@ -398,8 +423,8 @@ impl<'fd> Pump<'fd> {
             }
         }
         self.blame = End::Write;
-        let pass_on = || private.deliver(self.to, deliver, SpliceFlags::empty());
-        match self.waits_to.until_ready(self.to, pass_on) {
+        let pass_on = || private.deliver(&self.to, deliver, SpliceFlags::empty());
+        match self.waits_to.until_ready(&self.to, pass_on) {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             Err(e) if is_refusal(&e) => {
                 // What the private pipe holds goes on by hand; then all the rest does.
@@ -418,11 +443,11 @@ impl<'fd> Pump<'fd> {
             return Ok(0);
         };
         self.blame = End::Read;
-        if held.len() == 0 && held.fill(self.from, take, &mut self.waits_from)? == 0 {
+        if held.len() == 0 && held.fill(self.from.as_fd(), take, &mut self.waits_from)? == 0 {
             return Ok(0);
         }
         self.blame = End::Write;
-        held.deliver(self.to, deliver, &mut self.waits_to)
+        held.deliver(self.to.as_fd(), deliver, &mut self.waits_to)
     }
 }
 

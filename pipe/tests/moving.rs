@@ -4,12 +4,14 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader as StdReader, PipeWriter as StdWriter, Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
-use fullbore::pump::Route;
+use fullbore::fanout::Fanout;
+use fullbore::inspect::Inspect;
+use fullbore::pump::{Pump, Route};
 use fullbore::{PipeReader, copy};
 use fullbore_sys::calls::SpliceFlags;
 use fullbore_sys::read::relay::Relay;
@@ -260,6 +262,48 @@ fn reader_makes_a_pipe_larger_when_it_reads_and_not_if_it_is_to_keep_it() {
     let granted = fullbore_sys::capacity::largest(&new).unwrap().granted;
     // Others of this user may have used up what there was in between.
     assert!(capacity(&reader) > before || granted == before);
+}
+
+/// Kept in a struct, moved into a thread, and closed when dropped: else whoever reads their outputs would wait for ever.
+#[test]
+fn movers_of_their_own_descriptors_go_into_a_thread_and_close_them() {
+    struct Movers {
+        pump: Pump<OwnedFd, OwnedFd>,
+        fanout: Fanout<OwnedFd, OwnedFd>,
+        inspect: Inspect<OwnedFd, OwnedFd>,
+    }
+    let data = bytes(300_000);
+    let source = || OwnedFd::from(file_of(&data));
+    let pipes: [_; 4] = std::array::from_fn(|_| pipe());
+    let (outs, ins): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+    let mut ins = ins.into_iter().map(OwnedFd::from);
+    let mut movers = Movers {
+        pump: Pump::new(source(), ins.next().unwrap()),
+        fanout: Fanout::new(source(), ins.by_ref().take(2)),
+        inspect: Inspect::new(source(), ins.next().unwrap()),
+    };
+    let moving = thread::spawn(move || {
+        while movers.pump.step(usize::MAX).unwrap() > 0 {}
+        drop(movers.pump);
+        while movers.fanout.step(usize::MAX).unwrap().bytes > 0 {}
+        drop(movers.fanout);
+        while !movers.inspect.fill(usize::MAX).unwrap().is_empty() {
+            movers.inspect.deliver(usize::MAX).unwrap();
+        }
+    });
+    let reading: Vec<_> = outs
+        .into_iter()
+        .map(|mut out| {
+            thread::spawn(move || {
+                let mut got = Vec::new();
+                out.read_to_end(&mut got).map(|_| got)
+            })
+        })
+        .collect();
+    for reader in reading {
+        assert!(reader.join().unwrap().unwrap() == data);
+    }
+    moving.join().unwrap();
 }
 
 /// Fat slots keep their contents through every way out that copies, also through a relay into a file.

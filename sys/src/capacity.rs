@@ -4,7 +4,10 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use crate::calls;
+use crate::calls::{
+    self,
+    fault::{Call, allow},
+};
 use crate::error::{Error, Result};
 use crate::size::Size;
 
@@ -24,7 +27,9 @@ pub fn get(fd: impl AsFd) -> Result<usize> {
 /// Above `fs.pipe-max-size` without privilege, above the user's share of pipe memory, smaller than what the pipe holds
 /// now, or not a pipe.
 pub fn set(fd: impl AsFd, bytes: usize) -> Result<usize> {
-    rustix::pipe::fcntl_setpipe_size(&fd, bytes).map_err(|e| {
+    let asked = allow(Call::SetCapacity, bytes);
+    let done = asked.and_then(|_| rustix::pipe::fcntl_setpipe_size(&fd, bytes));
+    done.map_err(|e| {
         let what = format!("capacity {} refused", Size(bytes as u64));
         explain(&what, e, calls::is_pipe(&fd))
     })?;

@@ -323,7 +323,7 @@ impl<'a> Transfer<'a> {
         (moved, self.path_of(&pump))
     }
 
-    fn path_of(&self, pump: &Pump<'_>) -> String {
+    fn path_of(&self, pump: &Pump<impl AsFd, impl AsFd>) -> String {
         let why = match (pump.fallback(), pump.route()) {
             (Some((left, reason)), route) => {
                 return format!("{route}, since {left} was refused: {}", plain(reason));

@@ -1,7 +1,7 @@
 //! One output: its copy of a batch, and how that gets there.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 
 use rustix::fs::FileType;
 
@@ -12,8 +12,8 @@ use fullbore_sys::wait::{Wait, Waiter};
 
 /// An output, and what it still has to get.
 #[derive(Debug)]
-pub(super) struct Output<'fd> {
-    pub(super) to: BorrowedFd<'fd>,
+pub(super) struct Output<T> {
+    pub(super) to: T,
     pub(super) failed: bool,
     /// Whether its reader may go away: a pipe, or a socket.
     pub(super) may_break: bool,
@@ -28,9 +28,9 @@ pub(super) struct Output<'fd> {
     pub(super) waits: Waiter,
 }
 
-impl<'fd> Output<'fd> {
-    pub(super) fn new(to: BorrowedFd<'fd>) -> Self {
-        let kind = rustix::fs::fstat(to).map(|s| FileType::from_raw_mode(s.st_mode));
+impl<T: AsFd> Output<T> {
+    pub(super) fn new(to: T) -> Self {
+        let kind = rustix::fs::fstat(&to).map(|s| FileType::from_raw_mode(s.st_mode));
         Self {
             to,
             failed: false,
@@ -75,7 +75,7 @@ impl<'fd> Output<'fd> {
                 } else {
                     SpliceFlags::NONBLOCK
                 };
-                match slots.deliver(self.to, usize::MAX, flags) {
+                match slots.deliver(&self.to, usize::MAX, flags) {
                     // Nothing has moved, so that another way loses nothing.
                     Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
                     other => return other,
@@ -84,7 +84,7 @@ impl<'fd> Output<'fd> {
             slots.take_all(&mut self.bytes)?;
             self.written = 0;
         }
-        let n = calls::write(self.to, &self.bytes[self.written..])?;
+        let n = calls::write(&self.to, &self.bytes[self.written..])?;
         self.written += n;
         if self.written == self.bytes.len() {
             self.bytes.clear();

@@ -1,8 +1,8 @@
 //! Locked memory, no huge pages, little memory for pipes: slower perhaps, but nothing is lost or changed.
 
 use std::ffi::CString;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use fullbore::fanout::Fanout;
 use fullbore::inspect::Inspect;
 use fullbore::pump::Pump;
 use fullbore::{Constant, PipeReader};
+use fullbore_sys::calls::fault::{Call, inject};
 use fullbore_sys::pages::{PageKind, page_size};
 use fullbore_sys::writer::{Path, Unbuffered, Way};
 use fullbore_sys::{calls, capacity};
@@ -664,9 +665,17 @@ fn nobody_takes_more_than_1_mib_unasked() {
         return;
     }
     assert_eq!(capacity::limit(), Some(1 << 30));
+    // The kernel, which this limit does not bind, refuses more; so it is what was asked for that counts.
+    let _asked = inject(|call, len| {
+        assert!(
+            call != Call::SetCapacity || len <= 1 << 20,
+            "{len} bytes were asked for"
+        );
+        Ok(len)
+    });
     let (_read_end, write_end) = calls::pipe().expect("a pipe");
     let largest = capacity::largest(write_end).expect("a pipe");
-    // The kernel, which this limit does not bind, refuses more; or this user has used up the share of pipe memory.
+    // Or this user has used up the share of pipe memory.
     let refusal = largest.refusal.map(|e| e.to_string());
     assert!(
         largest.granted < 1 << 20 || refusal.is_none(),
@@ -700,6 +709,42 @@ fn nobody_takes_more_than_1_mib_unasked() {
         fanout.step(8 << 10).expect("zeros");
     }
     is_modest("a fanout", &to);
+    // Those that nobody else sees, too.
+    let (read_end, write_end) = calls::pipe().expect("a pipe");
+    let mut constant = Constant::new(b"y\n");
+    constant.write_all(&write_end, 100).expect("room");
+    let mut reader = PipeReader::new(&read_end).buffered(10);
+    reader.fill_buf().expect("bytes");
+    reader.discard(20).expect("bytes");
+    let pump = Pump::new(file.as_fd(), write_end.as_fd());
+    let inspect = Inspect::new(file.as_fd(), write_end.as_fd());
+    let checked = for_each_pipe(|number, granted| {
+        assert!(granted <= 1 << 20, "{number} holds {granted} bytes");
+    });
+    assert!(checked > 12, "only {checked}: {constant:?} {reader:?}");
+    drop((pump, inspect, fanout));
     drop(to);
     drained.join().expect("no panic").expect("bytes");
+}
+
+/// Shows the capacity of each pipe that this process has, except those that it was started with; returns how many.
+fn for_each_pipe(mut show: impl FnMut(i32, usize)) -> usize {
+    let mut pipes = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").expect("/proc") {
+        let name = entry.expect("/proc").file_name();
+        let number: i32 = name
+            .to_str()
+            .and_then(|n| n.parse().ok())
+            .expect("a number");
+        if number > 2 {
+            // SAFETY: it was open a moment ago, and the test, which runs alone, closes none meanwhile but the directory's;
+            // a number that is closed gives an error.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            if calls::is_pipe(fd) {
+                show(number, capacity::get(fd).expect("a pipe"));
+                pipes += 1;
+            }
+        }
+    }
+    pipes
 }

@@ -21,6 +21,8 @@ pub enum Call {
     Poll,
     /// `pipe2(2)`.
     Pipe,
+    /// `fcntl(2)` with `F_SETPIPE_SZ`: what is asked for, in bytes. It is refused or not, never short.
+    SetCapacity,
     /// `socketpair(2)`.
     Socketpair,
     /// `mmap(2)`.

@@ -64,8 +64,15 @@ impl Relay {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         let moved = self.private.fill(from, len, flags)?;
-        self.private
-            .drop_first(self.private.held(), &self.discard)?;
+        self.drop_held()?;
         Ok(moved)
+    }
+
+    /// Drops all that the private pipe holds.
+    ///
+    /// # Errors
+    /// What `splice(2)` to /dev/null reports.
+    pub fn drop_held(&mut self) -> io::Result<()> {
+        self.private.drop_first(self.private.held(), &self.discard)
     }
 }
