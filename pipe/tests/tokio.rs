@@ -1,11 +1,19 @@
 //! Writer, reader and copy under a real runtime, with real pipes.
 
+#[allow(dead_code, reason = "the soundness suite uses the rest")]
+#[path = "soundness/readers.rs"]
+mod readers;
+#[allow(dead_code, reason = "the soundness suite uses the rest")]
+#[path = "soundness/sequence.rs"]
+mod sequence;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use fullbore::PipeWriter;
 use fullbore::tokio::{AsyncPipeReader, AsyncPipeWriter, copy};
+use fullbore_sys::writer::{Unbuffered, Way};
 use fullbore_sys::{calls, capacity};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -59,6 +67,50 @@ async fn what_is_written_arrives_once_and_in_order() {
         for copy_on_write in [false, true] {
             through(capacity, copy_on_write).await;
         }
+    }
+}
+
+/// Readers that splice onwards, tee, and hold pages for long.
+#[tokio::test]
+async fn no_reader_sees_a_byte_change() {
+    let kinds = [readers::Kind::Onwards, readers::Kind::Tees];
+    for (seed, kind) in (0..20).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        let mut rng = sequence::Rng(seed);
+        let sequence = sequence::Sequence::new(seed);
+        let (read_end, write_end) = calls::pipe().unwrap();
+        capacity::set(&write_end, 4096 << rng.below(9)).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut got = 0;
+            let read = readers::read(kind, &read_end, sequence::Rng(!seed), &mut |bytes| {
+                sequence.compare(got, bytes)?;
+                got += bytes.len();
+                Ok(())
+            });
+            read.map(|()| got)
+        });
+        let own = calls::reopen_nonblocking(write_end.as_fd(), calls::End::Write).unwrap();
+        drop(write_end);
+        let out = Unbuffered::new(own).with_pool(1).with_start(0).fill_ahead();
+        let out = match rng.below(4) {
+            0 => out,
+            1 => out.copy_on_write(),
+            2 => out.with_way(Way::Fresh),
+            _ => out.with_way(Way::Cow),
+        };
+        let mut writer = AsyncPipeWriter::from_writer(PipeWriter::over(out)).unwrap();
+        let total = rng.between(1, 8 << 20);
+        let mut at = 0;
+        while at < total {
+            let len = rng.write_len().min(total - at);
+            writer.write_all(sequence.at(at, len)).await.unwrap();
+            at += len;
+            if rng.once_in(10) {
+                writer.flush().await.unwrap();
+            }
+        }
+        writer.shutdown().await.unwrap();
+        drop(writer);
+        assert_eq!(reader.join().unwrap(), Ok(total), "{kind:?}, seed {seed}");
     }
 }
 
