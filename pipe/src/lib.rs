@@ -82,7 +82,7 @@ pub mod reader;
 pub use constant::Constant;
 pub use fanout::fanout;
 pub use fullbore_sys::writer::Unbuffered as PipeWriter;
-pub use fullbore_sys::{Error, Result};
+pub use fullbore_sys::{Error, Reason, Result, Route};
 pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
 

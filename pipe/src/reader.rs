@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::capacity;
 use fullbore_sys::read::relay::Relay;
-use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::wait::{Wait, Waiter, splice_flags};
 
 /// A reader of a pipe that waits adaptively (see [`Waiter`]) and makes the pipe larger where it may, so that the writer
 /// need not stop so often: up to 1 MiB, when it is first read from, unless [`keep_capacity`](Self::keep_capacity).
@@ -107,7 +107,7 @@ impl<Fd: AsFd> PipeReader<Fd> {
             self.relay = Relay::new().ok();
         }
         match &mut self.relay {
-            Some(relay) => relay.discard(&self.fd, most, self.waiter.wait().splice_flags()),
+            Some(relay) => relay.discard(&self.fd, most, splice_flags(self.waiter.wait())),
             None => {
                 let mut buffer = vec![0; most.min(256 << 10)];
                 calls::read(&self.fd, &mut buffer)

@@ -42,15 +42,16 @@ impl Wait {
     pub fn is_nonblocking(self) -> bool {
         matches!(self, Self::Spin | Self::PollSpin | Self::Adaptive)
     }
+}
 
-    /// The flag that makes one splice, vmsplice or tee behave so.
-    #[must_use]
-    pub fn splice_flags(self) -> SpliceFlags {
-        if self.is_nonblocking() {
-            SpliceFlags::NONBLOCK
-        } else {
-            SpliceFlags::empty()
-        }
+/// The flag that makes one splice, vmsplice or tee wait like this. (No method of [`Wait`], which is part of the public API of the
+/// library: the flags are not.)
+#[must_use]
+pub fn splice_flags(wait: Wait) -> SpliceFlags {
+    if wait.is_nonblocking() {
+        SpliceFlags::NONBLOCK
+    } else {
+        SpliceFlags::empty()
     }
 }
 
