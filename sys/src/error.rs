@@ -99,6 +99,15 @@ impl Error {
         self
     }
 
+    /// The same error with the system's number, of which another process has told.
+    #[must_use]
+    pub fn with_errno(mut self, errno: i32) -> Self {
+        let error = io::Error::from_raw_os_error(errno);
+        self.0.may_pass = ran_out(&error);
+        self.0.source = Some(Arc::new(error));
+        self
+    }
+
     /// What failed.
     #[must_use]
     pub fn what(&self) -> &str {
