@@ -275,6 +275,7 @@ mod tests {
         let outer = Error::refused("no constant", "tee", io::Error::other(inner), "");
         assert_eq!(outer.reason(), reason.as_ref());
         assert_eq!(outer.errno(), Some(Errno::NFILE.raw_os_error()));
+        assert!(outer.is_passing());
         assert_eq!(
             outer.to_string(),
             format!("no constant: {}", reason.unwrap())

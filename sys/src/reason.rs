@@ -83,7 +83,9 @@ impl Reason {
         if let Some(ours) = error.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
             return ours.into();
         }
-        match error.raw_os_error() {
+        let inside = error.get_ref().and_then(|e| e.source());
+        let inside = inside.and_then(|e| e.downcast_ref::<io::Error>());
+        match inside.unwrap_or(error).raw_os_error() {
             Some(errno) => Self::Refused { call, errno },
             None => Self::Other(format!("{call}: {error}").into()),
         }

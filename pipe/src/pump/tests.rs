@@ -225,14 +225,22 @@ fn refused_splice_is_no_error_whatever_the_reason() {
         calls::write(&write_end, b"data").unwrap();
         drop(write_end);
         let (_one, other) = calls::pipe().unwrap();
-        for from in [read_end.as_fd(), file_of(b"data").as_fd()] {
+        let file = file_of(b"data");
+        for (from, better) in [
+            (read_end.as_fd(), Route::Splice),
+            (file.as_fd(), Route::Relay),
+        ] {
             let copied = copy(from, &other).unwrap();
             assert_eq!(
                 (copied.bytes, copied.route),
                 (4, Route::ReadWrite),
                 "{errno}"
             );
-            assert!(!copied.fallbacks.is_empty(), "{errno}");
+            let reason = Reason::Refused {
+                call: "splice",
+                errno: errno.raw_os_error(),
+            };
+            assert_eq!(copied.fallbacks, [(better, reason)], "{errno}");
         }
     }
 }
