@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::{ArgAction, Args};
-use fullbore::pump::Pump;
+use fullbore::pump::{Pump, Side};
 use fullbore_lab::sys::start;
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::size::Size;
@@ -18,6 +18,7 @@ use fullbore_sys::wait::{Wait, Waiter};
 use rustix::fs::{Advice, FileType, Stat};
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::fallbacks::refused;
 use crate::quote::quoted;
 use crate::stand_in::Voice;
 use format::{Format, Formatter, Number};
@@ -222,15 +223,15 @@ impl Cat {
                 Err(e) => break Err(e),
             }
         };
-        let why = match (pump.fallback(), reason) {
-            (Some((route, why)), _) => format!(", {route} refused: {why}"),
+        let why = match (refused(pump.fallbacks()), reason) {
+            (Some(refused), _) => format!(", {refused}"),
             (None, Some(reason)) => format!(", {reason}"),
             (None, None) => String::new(),
         };
         let way = format!("{}: {} by {}{why}", quoted(name), Size(bytes), pump.route());
         self.ways.push(way);
         match done {
-            Err(e) if pump.blame() == End::Read => {
+            Err(e) if pump.blame() == Side::Input => {
                 self.input_failed(name, &e);
                 Ok(())
             }

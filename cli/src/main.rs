@@ -6,6 +6,7 @@ mod cat;
 mod compare;
 mod doctor;
 mod failure;
+mod fallbacks;
 mod find;
 mod fizzbuzz;
 mod gup;

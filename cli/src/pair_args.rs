@@ -1,7 +1,7 @@
 //! What `write` and `read` may be told, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
-use fullbore_lab::config::{Config, PipeSize, ReadWith, WriteWith};
+use fullbore_lab::config::{Config, PipeSize, ReadWith, UnknownWay, WriteWith};
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result};
@@ -199,11 +199,9 @@ fn contradiction(one: &str, other: &str) -> Error {
     )
 }
 
-fn named<T: std::str::FromStr<Err = String>>(option: &str, text: &str) -> Result<T> {
-    text.parse().map_err(|why: String| {
-        let (why, what_to_do) = why.split_once("; ").unwrap_or((&why, ""));
-        Error::new(format!("{option} {text}"), why, what_to_do)
-    })
+fn named<T: std::str::FromStr<Err = UnknownWay>>(option: &str, text: &str) -> Result<T> {
+    let unknown = |e: UnknownWay| Error::new(format!("{option} {text}"), e.why, e.what_to_do);
+    text.parse().map_err(unknown)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fullbore_lab::sys::start;
 use fullbore_sys::size::Size;
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::fallbacks::refused;
 use crate::quote::quoted;
 use crate::stand_in::Voice;
 
@@ -197,8 +198,9 @@ impl Tee {
         };
         if explain {
             for (i, (name, _)) in outputs.iter().enumerate() {
-                let (route, reason) = fanout.route(i);
-                let reason = reason.map(|r| format!(", {r}")).unwrap_or_default();
+                let route = fanout.route(i);
+                let refused = refused(fanout.fallbacks(i));
+                let reason = refused.map(|r| format!(", {r}")).unwrap_or_default();
                 let (name, bytes) = (quoted(name), Size(bytes));
                 complain(&format!("tee: {name}: {bytes} by {route}{reason}"));
             }

@@ -55,7 +55,7 @@ pub fn run(args: &YesArgs) -> Outcome {
             let _ = fullbore_sys::capacity::largest(out); // what is refused is not needed
         }
         let result = constant.write_all(out, u64::MAX);
-        way = constant.path();
+        way = fullbore_lab::writer::path_of(&constant);
         result
     });
     if args.explain {

@@ -79,7 +79,7 @@ fn explanation_names_path_and_reason_for_each_file() {
         "{run}"
     );
     assert!(
-        lines[3].contains("by read and write, splice through a private pipe refused: "),
+        lines[3].contains("by read and write, splice through a private pipe was refused: "),
         "{run}"
     );
 }

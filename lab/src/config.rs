@@ -99,6 +99,23 @@ impl ReadWith {
     }
 }
 
+/// The text names no way in, or no way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWay {
+    /// Which of the two.
+    pub why: &'static str,
+    /// The names that there are.
+    pub what_to_do: String,
+}
+
+impl fmt::Display for UnknownWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.why, self.what_to_do)
+    }
+}
+
+impl std::error::Error for UnknownWay {}
+
 macro_rules! named {
     ($type:ty, $what:literal) => {
         impl fmt::Display for $type {
@@ -109,13 +126,16 @@ macro_rules! named {
         }
 
         impl FromStr for $type {
-            type Err = String;
+            type Err = UnknownWay;
 
-            fn from_str(text: &str) -> std::result::Result<Self, String> {
+            fn from_str(text: &str) -> std::result::Result<Self, UnknownWay> {
                 let found = Self::ALL.iter().find(|(_, name)| *name == text);
                 found.map(|(way, _)| *way).ok_or_else(|| {
                     let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-                    format!("unknown way {}; use one of {}", $what, names.join(", "))
+                    UnknownWay {
+                        why: concat!("unknown way ", $what),
+                        what_to_do: format!("use one of {}", names.join(", ")),
+                    }
                 })
             }
         }

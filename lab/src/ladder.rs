@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
+use crate::failure::because_of;
 use crate::head::Head;
 use crate::machine::{self, Machine};
 use crate::memory::{self, MemoryRates};
@@ -91,7 +92,7 @@ pub fn climb(
         rungs: Vec::new(),
         warnings: Vec::new(),
     };
-    let mut failures: Vec<Vec<String>> = vec![Vec::new(); rungs.len()];
+    let mut failures: Vec<Vec<Error>> = vec![Vec::new(); rungs.len()];
     let mut done = 0;
     'climb: for (round, order) in plan::rounds(rungs.len(), options.rounds, options.seed)
         .into_iter()
@@ -113,7 +114,7 @@ pub fn climb(
                 // Ctrl-C reaches the sides of a trial, too; then its failure is no news.
                 Err(_) if on_event(event).is_break() => break 'climb,
                 // Perhaps this machine cannot climb this rung (no huge pages, say); the others go on.
-                Err(e) => failures[rung].push(e.to_string()),
+                Err(e) => failures[rung].push(e),
             }
             done += 1;
         }
@@ -127,8 +128,8 @@ pub fn climb(
     if let Some(e) = failures.iter().flatten().next()
         && samples.iter().all(Vec::is_empty)
     {
-        let (why, what_to_do) = e.split_once("; ").unwrap_or((e, "run it again"));
-        return Err(Error::new("no rung could be climbed", why, what_to_do));
+        let what = "no rung could be climbed";
+        return Err(because_of(what, e, "run it again"));
     }
     run.rungs = summarise(rungs, &samples, &failures);
     run.warnings = all_warnings(&samples);

@@ -8,6 +8,7 @@ pub mod bandwidth;
 pub mod compare;
 pub mod config;
 pub mod doctor;
+mod failure;
 pub mod faults;
 mod font;
 pub mod gup;

@@ -231,18 +231,9 @@ impl Side {
         }
     }
 
-    /// A side's own message already says what, why and what to do.
     fn unexpected(&self, answer: Answer) -> Error {
         match answer {
-            Answer::Failed(message) => {
-                let mut parts = message.splitn(2, ": ");
-                let what = parts.next().unwrap_or_default().to_owned();
-                let (why, what_to_do) = parts
-                    .next()
-                    .map(|rest| rest.split_once("; ").unwrap_or((rest, "")))
-                    .unwrap_or_default();
-                Error::new(what, why, what_to_do)
-            }
+            Answer::Failed(failure) => failure.into(),
             _ => self.lost(std::io::ErrorKind::InvalidData.into()),
         }
     }

@@ -8,7 +8,7 @@ use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::pages::Pages;
 use fullbore_sys::read::discard::Discard;
 use fullbore_sys::read::relay::Relay;
-use fullbore_sys::wait::Waiter;
+use fullbore_sys::wait::{self, Waiter};
 use fullbore_sys::{Error, Result};
 
 use crate::config::{Config, ReadWith, WriteWith};
@@ -236,5 +236,5 @@ fn splice_flags(config: &Config) -> SpliceFlags {
     } else {
         SpliceFlags::empty()
     };
-    config.wait.splice_flags() | movable
+    wait::splice_flags(config.wait) | movable
 }

@@ -4,6 +4,8 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
+use fullbore_sys::Error;
+
 use crate::head::Head;
 use crate::memory::MemoryRates;
 use crate::pair::Reports;
@@ -200,12 +202,12 @@ pub struct PathPair {
 /// More than this share of stolen or waited-for time is flagged.
 pub(crate) const NOTICEABLE: f64 = 0.02;
 
-/// Sums up what has been measured so far. `samples[i]` and the messages in `failures[i]` belong to `rungs[i]`.
+/// Sums up what has been measured so far. `samples[i]` and the errors in `failures[i]` belong to `rungs[i]`.
 #[must_use]
 pub fn summarise(
     rungs: &[Rung],
     samples: &[Vec<Sample>],
-    failures: &[Vec<String>],
+    failures: &[Vec<Error>],
 ) -> Vec<RungResult> {
     let main = prevailing_state(samples);
     let mut results = Vec::new();
@@ -229,7 +231,7 @@ pub fn summarise(
             .map(|s| of_state(Some(s)))
             .collect();
         match failures.get(i).and_then(|f| Some((f.len(), f.last()?))) {
-            Some((_, why)) if result.samples.is_empty() => result.refused = Some(why.clone()),
+            Some((_, e)) if result.samples.is_empty() => result.refused = Some(e.to_string()),
             Some((n, why)) => result
                 .warnings
                 .push(format!("failed trials: {n}, the last because {why}")),

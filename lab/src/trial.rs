@@ -13,6 +13,7 @@ use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::failure::Failure;
 use crate::reader::Reader;
 use crate::side::{Counters, Path, Watch};
 use crate::sys::{self, Shared, SharedMemory, Usage};
@@ -89,7 +90,7 @@ pub struct SideReport {
 pub(crate) enum Answer {
     Ready,
     Report(Box<Finished>),
-    Failed(String),
+    Failed(Failure),
 }
 
 /// A side that has ended.
@@ -132,7 +133,7 @@ pub fn serve() -> Result<()> {
     let (order, shared) = receive_order(&socket).map_err(broken)?;
     let answer = match work(&order, &shared, &socket) {
         Ok(finished) => Answer::Report(Box::new(finished)),
-        Err(e) => Answer::Failed(e.to_string()),
+        Err(e) => Answer::Failed(Failure::from(&e)),
     };
     say(&socket, &answer).map_err(broken)
 }

@@ -12,7 +12,7 @@ use fullbore::Constant;
 use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::pages::Pages;
 use fullbore_sys::size::Size;
-use fullbore_sys::wait::Waiter;
+use fullbore_sys::wait::{self, Waiter};
 use fullbore_sys::write::fresh::PIECE;
 use fullbore_sys::write::recycle::Recycle;
 use fullbore_sys::writer::Unbuffered;
@@ -102,9 +102,11 @@ impl<'a> Writer<'a> {
             ),
             WriteWith::Tee => {
                 let mut constant = Constant::new(&tee_pattern(config.verify)).wait(config.wait);
-                constant
-                    .prepare(fd)
-                    .map_err(|e| Error::new("tee refused", e, "use --write-with write"))?;
+                constant.prepare(fd);
+                if let Some((_, reason)) = constant.fallbacks().first() {
+                    let what_to_do = "use --write-with write";
+                    return Err(Error::new("tee refused", reason.to_string(), what_to_do));
+                }
                 Way::Tee(constant)
             }
             WriteWith::SharedMemory => {
@@ -138,7 +140,7 @@ impl<'a> Writer<'a> {
                 format!("write, as the buffer of {asked} is below {large}")
             }
             Way::InPlace(..) | Way::Fat(..) => format!("{asked}{}", self.ahead()),
-            Way::Tee(constant) => constant.path(),
+            Way::Tee(constant) => path_of(constant),
             Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
         };
         let mut path = Path::new(way, self.fd, &self.config);
@@ -146,7 +148,7 @@ impl<'a> Writer<'a> {
         if let Way::InPlace(writer, _) | Way::Fat(writer, _) = &mut self.way
             && let Some((_, why)) = writer.path().fallbacks.pop()
         {
-            path.note = Some(why);
+            path.note = Some(why.to_string());
         }
         path
     }
@@ -426,7 +428,7 @@ fn library<'a>(
     let mut writer = Box::new(writer);
     let path = writer.path();
     if way.is_some_and(|way| path.way != way) {
-        let reason = path.fallbacks.into_iter().next().map(|(_, reason)| reason);
+        let reason = path.fallbacks.first().map(|(_, reason)| reason.to_string());
         return Err(Error::new(
             format!("{} refused", config.write_with),
             reason.unwrap_or_default(),
@@ -434,6 +436,20 @@ fn library<'a>(
         ));
     }
     Ok(writer)
+}
+
+/// How a constant's bytes move, and why not better.
+#[must_use]
+pub fn path_of(constant: &Constant) -> String {
+    let mut path = match (constant.route(), constant.bytes_per_tee()) {
+        (None, _) => "nothing was written yet".to_owned(),
+        (Some(route), Some(bytes)) => format!("{route} of {}", Size(bytes as u64)),
+        (Some(route), None) => route.to_string(),
+    };
+    for (route, reason) in constant.fallbacks() {
+        path += &format!("; not {route}: {reason}");
+    }
+    path
 }
 
 /// What `tee` sends: with `--verify` a pattern of its own, of a length that no power of two divides.
@@ -474,7 +490,7 @@ fn vmsplice_flags(config: &Config) -> SpliceFlags {
     } else {
         SpliceFlags::empty()
     };
-    config.wait.splice_flags() | gift
+    wait::splice_flags(config.wait) | gift
 }
 
 fn buffers(config: &Config, note: &mut Option<String>) -> Result<Recycle> {

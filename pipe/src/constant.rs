@@ -15,14 +15,16 @@ use fullbore_sys::capacity;
 use fullbore_sys::error::{Error, Result};
 use fullbore_sys::pages::forked::Owner;
 use fullbore_sys::read::discard::Discard;
-use fullbore_sys::wait::{Wait, Waiter};
+pub use fullbore_sys::wait::Wait;
+use fullbore_sys::wait::{Waiter, splice_flags};
 use fullbore_sys::write::fat::{FRAGMENT, Fat};
 use fullbore_sys::writer::is_refusal;
+use fullbore_sys::{Reason, Route};
 
 /// A pattern that is written again and again, as fast as references can be made to it.
 ///
 /// Where the output is no pipe, or the pattern is too long for a master pipe, `write(2)` is used: see
-/// [`Constant::path`].
+/// [`Constant::route`] and [`Constant::fallbacks`].
 ///
 /// # Examples
 /// ```
@@ -50,7 +52,7 @@ enum Way {
     Tee(Box<Conduit>),
     Write {
         repeated: Vec<u8>,
-        reason: Error,
+        fallbacks: [(Route, Reason); 1],
     },
 }
 
@@ -77,8 +79,14 @@ struct Pipe {
 impl Pipe {
     fn new() -> Result<Self> {
         let pipe = calls::pipe();
-        let (read, write) =
-            pipe.map_err(|e| Error::system("no pipe for a constant", e, "close some descriptors"))?;
+        let (read, write) = pipe.map_err(|e| {
+            Error::refused(
+                "no pipe for a constant",
+                "pipe",
+                e,
+                "close some descriptors",
+            )
+        })?;
         Ok(Self { read, write })
     }
 }
@@ -87,7 +95,8 @@ impl fmt::Debug for Constant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Constant")
             .field("len", &self.pattern.len())
-            .field("path", &self.path())
+            .field("route", &self.route())
+            .field("fallbacks", &self.fallbacks())
             .finish_non_exhaustive()
     }
 }
@@ -120,13 +129,32 @@ impl Constant {
         self
     }
 
-    /// How bytes move, for people: `tee of fat slots`, or `write` with the reason.
+    /// How bytes move: [`Route::Tee`], or [`Route::Write`] where that was refused. `None` before anything was written or
+    /// [prepared](Self::prepare).
     #[must_use]
-    pub fn path(&self) -> String {
+    pub fn route(&self) -> Option<Route> {
         match &self.way {
-            Way::Undecided => "nothing was written yet".to_owned(),
-            Way::Tee(c) => format!("tee of {}", fullbore_sys::size::Size(c.len as u64)),
-            Way::Write { reason, .. } => format!("write ({reason})"),
+            Way::Undecided => None,
+            Way::Tee(_) => Some(Route::Tee),
+            Way::Write { .. } => Some(Route::Write),
+        }
+    }
+
+    /// The routes that would have been better, and why each was left.
+    #[must_use]
+    pub fn fallbacks(&self) -> &[(Route, Reason)] {
+        match &self.way {
+            Way::Write { fallbacks, .. } => fallbacks,
+            _ => &[],
+        }
+    }
+
+    /// Bytes of which each `tee(2)` makes references, a whole number of patterns; `None` where [`Route::Tee`] is not taken.
+    #[must_use]
+    pub fn bytes_per_tee(&self) -> Option<usize> {
+        match &self.way {
+            Way::Tee(conduit) => Some(conduit.len),
+            _ => None,
         }
     }
 
@@ -182,11 +210,10 @@ impl Constant {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let moved = match &mut self.way {
             Way::Tee(conduit) => {
-                match conduit.send(out, most, self.phase, self.waiter.wait().splice_flags()) {
+                match conduit.send(out, most, self.phase, splice_flags(self.waiter.wait())) {
                     // What is in the scratch pipe is not in the output yet: write(2) begins where it would have.
                     Err(e) if is_refusal(&e) => {
-                        let reason = Error::system("tee refused", e, "");
-                        self.way = self.by_write(reason);
+                        self.way = self.by_write(Reason::of("splice", &e));
                         return self.write_some(out, most as u64);
                     }
                     other => other?,
@@ -202,49 +229,39 @@ impl Constant {
         Ok(moved as u64)
     }
 
-    /// Makes the pattern ready for this output, so that the first write does not have to.
-    ///
-    /// # Errors
-    /// Why it will be written by `write(2)`. That is no failure.
-    pub fn prepare(&mut self, out: impl AsFd) -> std::result::Result<(), String> {
+    /// Makes the pattern ready for this output, so that the first write does not have to. [`route`](Self::route) says how it
+    /// will be written then.
+    pub fn prepare(&mut self, out: impl AsFd) {
         if !self.pattern.is_empty() {
             self.decide(out.as_fd());
-        }
-        match &self.way {
-            Way::Write { reason, .. } => Err(reason.to_string()),
-            _ => Ok(()),
         }
     }
 
     fn decide(&mut self, out: BorrowedFd<'_>) {
         self.way = match self.conduit(out) {
             Ok(conduit) => Way::Tee(Box::new(conduit)),
-            Err(reason) => self.by_write(reason),
+            Err(e) => self.by_write(e.into()),
         };
     }
 
-    fn by_write(&self, reason: Error) -> Way {
+    fn by_write(&self, reason: Reason) -> Way {
         let periods = BUFFER_AT_LEAST.div_ceil(self.pattern.len().max(1));
         Way::Write {
             repeated: self.pattern.repeat(periods),
-            reason,
+            fallbacks: [(Route::Tee, reason)],
         }
     }
 
     fn conduit(&self, out: BorrowedFd<'_>) -> Result<Conduit> {
         if !calls::is_pipe(out) {
-            return Err(Error::new("no tee", "the output is not a pipe", ""));
+            return Err(Error::because("no tee", Reason::NotAPipe));
         }
         if let Some(refusal) = fullbore_sys::probe::fat_refusal() {
-            return Err(Error::new("no tee", refusal.to_string(), ""));
+            return Err(refusal);
         }
         let too_long = || {
-            let len = fullbore_sys::size::Size(self.pattern.len() as u64);
-            Error::new(
-                "no tee",
-                format!("the pattern of {len} is too long for a pipe"),
-                "",
-            )
+            let bytes = self.pattern.len() as u64;
+            Error::because("no tee", Reason::TooLong { bytes })
         };
         if self.pattern.len() > MASTER_AT_MOST {
             return Err(too_long());
@@ -253,11 +270,7 @@ impl Constant {
         let capacity = capacity::largest(&master.write)?.granted;
         // Into less than that, a fragment is not moved at once.
         if capacity::largest(&scratch.write)?.granted < capacity.max(FRAGMENT) {
-            return Err(Error::new(
-                "no tee",
-                "no pipe memory left for this user",
-                "",
-            ));
+            return Err(Error::because("no tee", Reason::NoPipeMemory));
         }
         let mut conduit = Conduit {
             master,
@@ -271,7 +284,7 @@ impl Constant {
         let slots = capacity / rustix::param::page_size();
         conduit
             .fill(&self.pattern, slots)
-            .map_err(|e| Error::system("no tee", e, ""))?;
+            .map_err(|e| Error::refused("no tee", "splice", e, ""))?;
         if conduit.tees == 0 {
             return Err(too_long());
         }
@@ -313,7 +326,7 @@ impl Conduit {
         while self.len > 0 {
             let teed = match self.tee() {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                other => other?,
+                other => other.map_err(tee_refused)?,
             };
             in_scratch += teed;
             if teed < self.len {
@@ -370,22 +383,34 @@ impl Conduit {
         flags: SpliceFlags,
     ) -> io::Result<usize> {
         if self.pending == 0 {
-            self.refill(phase).map_err(io::Error::other)?;
+            self.refill(phase)?;
         }
         let moved = calls::splice(&self.scratch.read, out, self.pending.min(most), flags)?;
         self.pending -= moved;
         Ok(moved)
     }
 
+    /// Fills the empty scratch pipe.
+    ///
+    /// # Errors
+    /// One of ours, which cannot be taken for one of the output.
     fn refill(&mut self, phase: usize) -> io::Result<()> {
         for _ in 0..self.tees {
-            if self.tee()? != self.len {
+            let teed = self.tee().map_err(tee_refused)?;
+            if teed != self.len {
                 // Cannot be: the scratch pipe is empty, and had room for as many when it was tried.
-                return Err(io::ErrorKind::InvalidInput.into());
+                let why = format!("tee has taken {teed} of {} bytes", self.len);
+                let reason = Reason::Unsupported(why.into());
+                return Err(io::Error::other(Error::because("tee refused", reason)));
             }
         }
-        self.drop_from_scratch(phase)?;
+        let dropped = self.drop_from_scratch(phase);
+        dropped.map_err(|e| io::Error::other(Error::refused("no tee", "splice", e, "")))?;
         self.pending = self.tees * self.len - phase;
         Ok(())
     }
+}
+
+fn tee_refused(e: io::Error) -> io::Error {
+    io::Error::other(Error::refused("tee refused", "tee", e, ""))
 }

@@ -16,11 +16,12 @@ mod tests;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::pump::{Route, is_refusal};
+use crate::pump::is_refusal;
 use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::capacity;
 use fullbore_sys::private::Private;
 use fullbore_sys::wait::{Wait, Waiter, events};
+use fullbore_sys::{Reason, Route};
 use output::Output;
 
 /// Bytes per call at most; a round number that fits every kernel's limit.
@@ -35,6 +36,7 @@ const GROW_AT_MOST: usize = 4;
 
 /// An output that takes no more, and why.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Failed {
     /// Which one, counted from 0.
     pub output: usize,
@@ -44,6 +46,7 @@ pub struct Failed {
 
 /// What one [`Fanout::step`] has done.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Step {
     /// Bytes that were taken from the input. Zero, and no output that failed, is end of file, or that every output has
     /// failed before.
@@ -55,6 +58,7 @@ pub struct Step {
 
 /// What [`fanout`] has done.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct FannedOut {
     /// Bytes that were taken from the input.
     pub bytes: u64,
@@ -101,8 +105,8 @@ pub fn fanout(from: impl AsFd, to: &[BorrowedFd<'_>]) -> io::Result<FannedOut> {
 pub struct Fanout<F, T> {
     from: F,
     outputs: Vec<Output<T>>,
-    /// Why bytes are read and written, if they are.
-    by_hand: Option<String>,
+    /// Bytes are read and written, for all outputs.
+    by_hand: bool,
     /// What was moved so far, and whether pipes were made larger because of that.
     moved: u64,
     grown: bool,
@@ -120,7 +124,7 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
         let mut fanout = Self {
             from,
             outputs,
-            by_hand: None,
+            by_hand: false,
             moved: 0,
             grown: false,
             watches: false,
@@ -140,14 +144,20 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
         self
     }
 
-    /// How bytes reach an output, and why not in a better way.
+    /// How bytes reach an output, counted from 0: [`Route::Relay`], or [`Route::ReadWrite`] where that was refused.
     #[must_use]
-    pub fn route(&self, output: usize) -> (Route, Option<&str>) {
-        let refusal = self.outputs.get(output).and_then(|o| o.refusal.as_deref());
-        match self.by_hand.as_deref().or(refusal) {
-            None => (Route::Relay, None),
-            reason => (Route::Copy, reason),
+    pub fn route(&self, output: usize) -> Route {
+        if self.fallbacks(output).is_empty() {
+            Route::Relay
+        } else {
+            Route::ReadWrite
         }
+    }
+
+    /// The routes to an output that would have been better, and why each was left.
+    #[must_use]
+    pub fn fallbacks(&self, output: usize) -> &[(Route, Reason)] {
+        self.outputs.get(output).map_or(&[], |o| &o.fallbacks)
     }
 
     /// How many outputs did not fail yet.
@@ -201,9 +211,9 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
 
     /// Takes a batch and gives each output its copy; zero is end of file.
     fn take(&mut self, last: usize, most: usize) -> io::Result<usize> {
-        while self.by_hand.is_none() {
+        while !self.by_hand {
             let Some(slots) = &mut self.outputs[last].slots else {
-                self.go_by_hand("no private pipe".into());
+                self.go_by_hand(Reason::Other("there is no private pipe".into()));
                 break;
             };
             // The private pipe is empty: where it would block, it is the input that has nothing.
@@ -215,7 +225,7 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
                     }
                     return Ok(n);
                 }
-                Err(e) if is_refusal(&e) => self.go_by_hand(e.to_string()),
+                Err(e) if is_refusal(&e) => self.go_by_hand(Reason::of("splice", &e)),
                 Err(e) => return Err(e),
             }
         }
@@ -252,8 +262,11 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
             };
             match teed {
                 Ok(n) if n == len => {}
-                Ok(n) => reason = Some(format!("tee took {n} of {len} bytes")),
-                Err(e) => reason = Some(format!("tee: {e}")),
+                Ok(n) => {
+                    let why = format!("tee has taken {n} of {len} bytes");
+                    reason = Some(Reason::Unsupported(why.into()));
+                }
+                Err(e) => reason = Some(Reason::of("tee", &e)),
             }
             if reason.is_some() {
                 break;
@@ -269,11 +282,12 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
     }
 
     /// Gives up all private pipes and what they hold.
-    fn go_by_hand(&mut self, reason: String) {
+    fn go_by_hand(&mut self, reason: Reason) {
         for output in &mut self.outputs {
             output.slots = None;
+            output.fallbacks.push((Route::Relay, reason.clone()));
         }
-        self.by_hand = Some(reason);
+        self.by_hand = true;
     }
 
     /// Moves on to each output what it still has to get, or until one fails. One that is full keeps no other waiting: a
@@ -309,14 +323,14 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
     }
 
     /// Makes the private pipes, all with the same number of slots.
-    fn make_pipes(&mut self) -> Result<(), String> {
+    fn make_pipes(&mut self) -> Result<(), Reason> {
         for output in &mut self.outputs {
-            let slots = Private::new().map_err(|e| e.to_string())?;
+            let slots = Private::new()?;
             output.slots = Some(slots);
         }
-        let granted = self.level().map_err(|e| e.to_string())?;
+        let granted = self.level()?;
         if granted < BUFFER {
-            return Err("no pipe memory left for this user".into());
+            return Err(Reason::NoPipeMemory);
         }
         Ok(())
     }
@@ -349,14 +363,14 @@ impl<F: AsFd, T: AsFd> Fanout<F, T> {
                 let _ = capacity::largest(fd);
             }
         }
-        if self.by_hand.is_none() && self.outputs.len() <= GROW_AT_MOST {
+        if !self.by_hand && self.outputs.len() <= GROW_AT_MOST {
             for output in &self.outputs {
                 if let Some(slots) = &output.slots {
                     slots.grow();
                 }
             }
             if let Err(e) = self.level() {
-                self.go_by_hand(e.to_string());
+                self.go_by_hand(e.into());
             }
         }
     }

@@ -6,11 +6,12 @@ mod tests;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::pump::{PACKETS, is_refusal};
+use crate::pump::{Side, is_refusal};
 use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::capacity;
 use fullbore_sys::private::Private;
 use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::{Reason, Route};
 
 /// Bytes that are seen at a time, at most: a part of a second-level cache.
 const BUFFER: usize = 256 << 10;
@@ -47,10 +48,10 @@ pub struct Inspect<F, T> {
     /// What was shown and is not delivered yet: `buffer[start..end]`.
     start: usize,
     end: usize,
-    fallback: Option<String>,
+    fallbacks: Vec<(Route, Reason)>,
     waits_from: Waiter,
     waits_to: Waiter,
-    blame: End,
+    blame: Side,
 }
 
 #[derive(Debug)]
@@ -72,14 +73,15 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
                 let _ = capacity::largest(fd); // what is refused is not needed
             }
         }
-        let (way, fallback) = if calls::is_of_packets(&from) {
-            (Way::Copy, Some(PACKETS.to_owned()))
+        let (way, refused) = if calls::is_of_packets(&from) {
+            (Way::Copy, Some(Reason::Packets))
         } else {
             match (Private::large(), Private::large()) {
                 (Ok(slots), Ok(copies)) => (Way::Tee { slots, copies }, None),
-                (Err(e), _) | (_, Err(e)) => (Way::Copy, Some(e.to_string())),
+                (Err(e), _) | (_, Err(e)) => (Way::Copy, Some(e.into())),
             }
         };
+        let fallbacks = refused.map(|reason| (Route::Relay, reason));
         Self {
             from,
             to,
@@ -87,22 +89,31 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
             buffer: vec![0; BUFFER],
             start: 0,
             end: 0,
-            fallback,
+            fallbacks: fallbacks.into_iter().collect(),
             waits_from: Waiter::new(Wait::Block, End::Read),
             waits_to: Waiter::new(Wait::Block, End::Write),
-            blame: End::Read,
+            blame: Side::Input,
         }
     }
 
-    /// Whether bytes are written by hand, and why, if they are.
+    /// How bytes reach the output: [`Route::Relay`], or [`Route::ReadWrite`] where that was refused.
     #[must_use]
-    pub fn fallback(&self) -> Option<&str> {
-        self.fallback.as_deref()
+    pub fn route(&self) -> Route {
+        match self.way {
+            Way::Tee { .. } => Route::Relay,
+            Way::Copy => Route::ReadWrite,
+        }
     }
 
-    /// Which side the last error was of: the input (`Read`) or the output (`Write`).
+    /// The routes that would have been better, and why each was left.
     #[must_use]
-    pub fn blame(&self) -> End {
+    pub fn fallbacks(&self) -> &[(Route, Reason)] {
+        &self.fallbacks
+    }
+
+    /// Which side the last error was of.
+    #[must_use]
+    pub fn blame(&self) -> Side {
         self.blame
     }
 
@@ -113,16 +124,17 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
     /// # Errors
     /// What the system calls report of the input.
     pub fn fill(&mut self, most: usize) -> io::Result<&[u8]> {
-        self.blame = End::Read;
+        self.blame = Side::Input;
         while self.start == self.end {
             (self.start, self.end) = (0, 0);
             let len = most.min(self.buffer.len());
             let buffer = &mut self.buffer[..len];
+            let mut call = "splice";
             let filled = self
                 .waits_from
                 .until_ready(&self.from, || match &mut self.way {
                     Way::Tee { slots, copies } => {
-                        show_next(self.from.as_fd(), slots, copies, buffer)
+                        show_next(self.from.as_fd(), slots, copies, buffer, &mut call)
                     }
                     Way::Copy => calls::read(&self.from, buffer),
                 });
@@ -130,7 +142,7 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
                 Ok(0) => break,
                 Ok(n) => self.end = n,
                 Err(e) if is_refusal(&e) && matches!(self.way, Way::Tee { .. }) => {
-                    self.fall_back(&e)?;
+                    self.fall_back(Reason::of(call, &e))?;
                 }
                 Err(e) => return Err(e),
             }
@@ -144,7 +156,7 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
     /// # Errors
     /// What the system calls report of the output.
     pub fn deliver(&mut self, most: usize) -> io::Result<&[u8]> {
-        self.blame = End::Write;
+        self.blame = Side::Output;
         let len = most.min(self.end - self.start);
         if len == 0 {
             return Ok(&[]);
@@ -159,7 +171,7 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => break n,
                 Err(e) if is_refusal(&e) && matches!(self.way, Way::Tee { .. }) => {
-                    self.fall_back(&e)?;
+                    self.fall_back(Reason::of("splice", &e))?;
                 }
                 Err(e) => return Err(e),
             }
@@ -169,7 +181,7 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
     }
 
     /// Goes on by hand, with all that the private pipe holds.
-    fn fall_back(&mut self, reason: &io::Error) -> io::Result<()> {
+    fn fall_back(&mut self, reason: Reason) -> io::Result<()> {
         if let Way::Tee { slots, .. } = &mut self.way {
             // It holds what was shown, and more: as much as was taken at once.
             let mut held = Vec::new();
@@ -179,23 +191,28 @@ impl<F: AsFd, T: AsFd> Inspect<F, T> {
             self.buffer = held;
         }
         self.way = Way::Copy;
-        self.fallback = Some(reason.to_string());
+        self.fallbacks.push((Route::Relay, reason));
         Ok(())
     }
 }
 
-/// Takes the next slots where all others were delivered, and reads a copy of what they hold.
+/// Takes the next slots where all others were delivered, and reads a copy of what they hold. Of an error, `call` says where it
+/// comes from.
 fn show_next(
     from: BorrowedFd<'_>,
     slots: &mut Private,
     copies: &mut Private,
     buffer: &mut [u8],
+    call: &mut &'static str,
 ) -> io::Result<usize> {
+    *call = "splice";
     if slots.held() == 0 && slots.fill(from, buffer.len(), SpliceFlags::empty())? == 0 {
         return Ok(0);
     }
     // Empty but for us: this cannot be refused for want of room.
+    *call = "tee";
     copies.duplicate(slots, buffer.len())?;
+    *call = "read";
     let mut n = 0;
     while copies.held() > 0 {
         n += copies.read(&mut buffer[n..])?;

@@ -40,6 +40,10 @@
 //! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and
 //! [`PipeWriter::path`] says what was refused and why.
 //!
+//! Whatever moves bytes says how, as a [`Route`] (`route()`), and which better routes it has left, each with a [`Reason`]
+//! (`fallbacks()`). Both can be printed and matched. An [`Error`] says what failed, why, and what to do, in one sentence or part by
+//! part.
+//!
 //! # Where to begin
 //!
 //! | to | use |
@@ -84,7 +88,7 @@ mod writer;
 
 pub use constant::Constant;
 pub use fanout::fanout;
-pub use fullbore_sys::{Error, Result};
+pub use fullbore_sys::{Error, Reason, Result, Route};
 pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
 pub use writer::{Block, PipeWriter, Unsent, stdout};

@@ -4,7 +4,6 @@ mod held;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -15,52 +14,37 @@ use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::capacity;
 use fullbore_sys::private::Private;
 use fullbore_sys::wait::{Wait, Waiter, events};
+use fullbore_sys::{Reason, Route};
 use held::Held;
 
-/// How bytes go from one descriptor to another.
+/// One side of what is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// `splice(2)`, from pipe to pipe; or with one pipe, where no private pipe is to be had.
-    Splice,
-    /// `splice(2)` through a private pipe.
-    Relay,
-    /// `copy_file_range(2)` between files.
-    CopyFileRange,
-    /// `read(2)` and `write(2)`.
-    Copy,
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Splice => "splice",
-            Self::Relay => "splice through a private pipe",
-            Self::CopyFileRange => "copy_file_range",
-            Self::Copy => "read and write",
-        })
-    }
+pub enum Side {
+    /// Where bytes come from.
+    Input,
+    /// Where they go.
+    Output,
 }
 
 /// What [`copy`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Copied {
     /// Bytes that arrived.
     pub bytes: u64,
     /// The route that was taken last.
     pub route: Route,
-    /// The route that was tried first, and why it was left, if it was.
-    pub fallback: Option<(Route, String)>,
+    /// The routes that would have been better, in the order in which they were left, and why each was.
+    pub fallbacks: Vec<(Route, Reason)>,
 }
 
 /// A call that moved less than this from pipe to pipe came early: see [`Pump::splice`].
 const BATCH: usize = 512 << 10;
-/// Bytes of the buffer of [`Route::Copy`]: more than any packet has where `net.core.wmem_max` is as Linux sets it.
+/// Bytes of the buffer of [`Route::ReadWrite`]: more than any packet has where `net.core.wmem_max` is as Linux sets it.
 const BUFFER: usize = 256 << 10;
 /// Calls in a row that would block, after each of which both sides became ready. One that another process empties or fills
 /// may do so a few times; reading and writing is right in any case.
 const IN_VAIN_AT_MOST: u32 = 100;
-/// Why packets are read by hand: splice takes as much of one as the private pipe has room for, and the rest is gone.
-pub(crate) const PACKETS: &str = "the input is one of packets";
 
 /// Moves everything from one descriptor to the other until end of file.
 ///
@@ -153,10 +137,10 @@ pub struct Pump<F, T> {
     from: F,
     to: T,
     state: State,
-    fallback: Option<(Route, String)>,
+    fallbacks: Vec<(Route, Reason)>,
     waits_from: Waiter,
     waits_to: Waiter,
-    blame: End,
+    blame: Side,
     /// An empty pipe, to look at the input with.
     glass: Option<Private>,
 }
@@ -176,12 +160,13 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
     pub fn new(from: F, to: T) -> Self {
         let kinds = grown(from.as_fd(), to.as_fd());
         let has_pipe = kinds.0 == FileType::Fifo || kinds.1 == FileType::Fifo;
-        let mut fallback = None;
+        let mut fallbacks = Vec::new();
         let state = match kinds {
             (FileType::RegularFile, FileType::RegularFile) => State::CopyFileRange(false),
             (FileType::Fifo, FileType::Fifo) => State::Splice,
+            // Splice takes as much of a packet as the private pipe has room for, and the rest is gone.
             (FileType::Socket, _) if calls::is_of_packets(&from) => {
-                fallback = Some((Route::Relay, PACKETS.into()));
+                fallbacks.push((Route::Relay, Reason::Packets));
                 State::Copy(Held::new(BUFFER))
             }
             // Also where one side is a pipe: whole slots move through its mutex in a moment, so that whoever is at its other
@@ -189,7 +174,7 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
             _ => match Private::large() {
                 Ok(private) => State::Relay(private),
                 Err(e) => {
-                    fallback = Some((Route::Relay, e.to_string()));
+                    fallbacks.push((Route::Relay, e.into()));
                     if has_pipe {
                         State::Splice
                     } else {
@@ -199,7 +184,7 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
             },
         };
         Self {
-            fallback,
+            fallbacks,
             ..Self::with_state(from, to, state)
         }
     }
@@ -228,10 +213,10 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
             from,
             to,
             state,
-            fallback: None,
+            fallbacks: Vec::new(),
             waits_from: Waiter::new(Wait::Block, End::Read),
             waits_to: Waiter::new(Wait::Block, End::Write),
-            blame: End::Read,
+            blame: Side::Input,
             glass: None,
         }
     }
@@ -248,7 +233,7 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
         Ok(Copied {
             bytes,
             route: self.route(),
-            fallback: self.fallback,
+            fallbacks: self.fallbacks,
         })
     }
 
@@ -259,23 +244,23 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
             State::Splice => Route::Splice,
             State::Relay(_) => Route::Relay,
             State::CopyFileRange(_) => Route::CopyFileRange,
-            State::Copy(_) => Route::Copy,
+            State::Copy(_) => Route::ReadWrite,
         }
     }
 
-    /// The route that was tried first, and why it was left, if it was.
+    /// The routes that would have been better, in the order in which they were left, and why each was.
     #[must_use]
-    pub fn fallback(&self) -> Option<&(Route, String)> {
-        self.fallback.as_ref()
+    pub fn fallbacks(&self) -> &[(Route, Reason)] {
+        &self.fallbacks
     }
 
-    /// Which side the last error was of: the input (`Read`) or the output (`Write`).
+    /// Which side the last error was of.
     ///
     /// Where one side is a pipe, only the other can fail, except that nobody reads the output any more (`EPIPE`). Where
     /// neither is, a private pipe or a buffer lies between them. An error of `copy_file_range(2)`, which is of either
     /// side, has moved nothing and is found out by reading and writing.
     #[must_use]
-    pub fn blame(&self) -> End {
+    pub fn blame(&self) -> Side {
         self.blame
     }
 
@@ -317,10 +302,13 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
                 State::Splice => self.splice(most),
                 State::CopyFileRange(begun) => {
                     match calls::copy_file_range(&self.from, &self.to, most) {
-                        Ok(0) if !*begun => Err(io::Error::other("the file has no size")),
+                        Ok(0) if !*begun => {
+                            self.fall_back(Reason::NoSize);
+                            continue;
+                        }
                         Err(e) => {
                             // Neither offset has moved: by hand it will be seen whose error that is, if it still is one.
-                            self.fall_back(&e);
+                            self.fall_back(Reason::of("copy_file_range", &e));
                             continue;
                         }
                         other => {
@@ -336,18 +324,18 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     in_vain += 1;
                     if in_vain > IN_VAIN_AT_MOST {
-                        self.fall_back(&e);
+                        self.fall_back(Reason::of("splice", &e));
                     }
                     self.wait()?;
                 }
                 // The call has moved nothing, so that another route loses nothing.
-                Err(e) if is_refusal(&e) => self.fall_back(&e),
+                Err(e) if is_refusal(&e) => self.fall_back(Reason::of("splice", &e)),
                 Err(e) => {
                     let input_is_pipe = || calls::is_pipe(&self.from);
                     self.blame = if e.kind() == io::ErrorKind::BrokenPipe || input_is_pipe() {
-                        End::Write
+                        Side::Output
                     } else {
-                        End::Read
+                        Side::Input
                     };
                     return Err(e);
                 }
@@ -399,9 +387,8 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
         self.waits_to.after_would_block(&self.to)
     }
 
-    fn fall_back(&mut self, reason: &io::Error) {
-        let route = self.route();
-        self.fallback.get_or_insert((route, reason.to_string()));
+    fn fall_back(&mut self, reason: Reason) {
+        self.fallbacks.push((self.route(), reason));
         self.state = State::Copy(Held::new(BUFFER));
     }
 
@@ -409,20 +396,20 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
         let State::Relay(private) = &mut self.state else {
             return Ok(0);
         };
-        self.blame = End::Read;
+        self.blame = Side::Input;
         if private.held() == 0 {
             let fill = || private.fill(&self.from, take, SpliceFlags::empty());
             match self.waits_from.until_ready(&self.from, fill) {
                 Ok(0) => return Ok(0),
                 Ok(_) => {}
                 Err(e) if is_refusal(&e) => {
-                    self.fall_back(&e);
+                    self.fall_back(Reason::of("splice", &e));
                     return self.copy(take, deliver);
                 }
                 Err(e) => return Err(e),
             }
         }
-        self.blame = End::Write;
+        self.blame = Side::Output;
         let pass_on = || private.deliver(&self.to, deliver, SpliceFlags::empty());
         match self.waits_to.until_ready(&self.to, pass_on) {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
@@ -430,7 +417,7 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
                 // What the private pipe holds goes on by hand; then all the rest does.
                 let mut bytes = Vec::new();
                 private.take_all(&mut bytes)?;
-                self.fall_back(&e);
+                self.fall_back(Reason::of("splice", &e));
                 self.state = State::Copy(Held::of(bytes, BUFFER));
                 self.copy(take, deliver)
             }
@@ -442,11 +429,11 @@ impl<F: AsFd, T: AsFd> Pump<F, T> {
         let State::Copy(held) = &mut self.state else {
             return Ok(0);
         };
-        self.blame = End::Read;
+        self.blame = Side::Input;
         if held.len() == 0 && held.fill(self.from.as_fd(), take, &mut self.waits_from)? == 0 {
             return Ok(0);
         }
-        self.blame = End::Write;
+        self.blame = Side::Output;
         held.deliver(self.to.as_fd(), deliver, &mut self.waits_to)
     }
 }

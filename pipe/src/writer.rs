@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use fullbore_sys::write::fresh::PIECE;
 use fullbore_sys::writer::{Path, Unbuffered};
+use fullbore_sys::{Reason, Route};
 
 pub use block::Block;
 pub use unsent::Unsent;
@@ -190,7 +191,19 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self.window.len() + self.out.waiting()
     }
 
-    /// How large writes move, and what was refused, and why. Tries what was not tried yet.
+    /// How large writes move now. Tries what was not tried yet, which takes some 100 µs each.
+    pub fn route(&mut self) -> Route {
+        self.path().way.route()
+    }
+
+    /// The routes that were refused, and why; at the end why the last call of [`lend`](Self::lend) copied, if it did. Tries what was
+    /// not tried yet.
+    pub fn fallbacks(&mut self) -> Vec<(Route, Reason)> {
+        self.path().fallbacks
+    }
+
+    /// Both, and the capacity, for our own tools. No promise of stability.
+    #[doc(hidden)]
     pub fn path(&mut self) -> Path {
         let len = self.window.close();
         let path = self.out.path();
@@ -203,7 +216,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// Sends bytes that the caller keeps, without copying them where that is possible and faster: whole huge pages of private
     /// memory. They may be changed as soon as this returns, whoever still holds them. What is in the buffer goes first.
     ///
-    /// Returns how many bytes the pipe took: all, where it blocks. [`path`](Self::path) says why they were copied, if they were:
+    /// Returns how many bytes the pipe took: all, where it blocks. [`fallbacks`](Self::fallbacks) says why they were copied, if they were:
     /// [`copy_on_write`](Self::copy_on_write) must allow it, the memory must be private, anonymous and in huge pages, and it takes
     /// Linux 6.11 (see [`fullbore_sys::writer::Unbuffered::lend`], which has the argument for soundness, too).
     ///

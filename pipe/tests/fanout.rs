@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use fullbore::Route;
 use fullbore::fanout;
 use fullbore::fanout::Fanout;
-use fullbore::pump::Route;
 use fullbore_sys::writer::Unbuffered;
 use fullbore_sys::writer::Way;
 use proptest::prelude::*;
@@ -182,10 +182,15 @@ fn route_says_who_is_written_by_hand_and_why() {
     rustix::fs::fcntl_setfl(&appended, OFlags::APPEND).unwrap();
     let mut fanout = Fanout::new(from.as_fd(), [plain.as_fd(), appended.as_fd()]);
     assert_eq!(fanout.step(50_000).unwrap().bytes, 50_000);
-    assert_eq!(fanout.route(0), (Route::Relay, None));
-    let (route, reason) = fanout.route(1);
-    assert_eq!(route, Route::Copy);
-    assert!(reason.unwrap().contains("Invalid argument"), "{reason:?}");
+    assert_eq!(
+        (fanout.route(0), fanout.fallbacks(0)),
+        (Route::Relay, &[][..])
+    );
+    assert_eq!(fanout.route(1), Route::ReadWrite);
+    let [(Route::Relay, reason)] = fanout.fallbacks(1) else {
+        panic!("{fanout:?}");
+    };
+    assert_eq!(reason.to_string(), "splice: Invalid argument");
     assert_eq!(fanout.live(), 2);
 }
 

@@ -17,7 +17,7 @@ use crate::size::Size;
 /// The descriptor is not a pipe.
 pub fn get(fd: impl AsFd) -> Result<usize> {
     rustix::pipe::fcntl_getpipe_size(&fd)
-        .map_err(|e| explain("capacity cannot be read", e, calls::is_pipe(&fd)))
+        .map_err(|e| explain("capacity cannot be read", GET, e, calls::is_pipe(&fd)))
 }
 
 /// Asks for a capacity in bytes (`F_SETPIPE_SZ`) and returns what was granted: the kernel rounds up to a power of two
@@ -31,7 +31,7 @@ pub fn set(fd: impl AsFd, bytes: usize) -> Result<usize> {
     let done = asked.and_then(|_| rustix::pipe::fcntl_setpipe_size(&fd, bytes));
     done.map_err(|e| {
         let what = format!("capacity {} refused", Size(bytes as u64));
-        explain(&what, e, calls::is_pipe(&fd))
+        explain(&what, SET, e, calls::is_pipe(&fd))
     })?;
     get(fd)
 }
@@ -79,27 +79,36 @@ fn number(path: &str) -> Option<usize> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn explain(what: &str, errno: Errno, is_pipe: bool) -> Error {
+const GET: &str = "fcntl(F_GETPIPE_SZ)";
+const SET: &str = "fcntl(F_SETPIPE_SZ)";
+
+fn explain(what: &str, call: &'static str, errno: Errno, is_pipe: bool) -> Error {
     match errno {
         Errno::PERM => {
             let limit = limit().map_or("unknown".into(), |l| Size(l as u64).to_string());
             let soft = number("/proc/sys/fs/pipe-user-pages-soft")
                 .map_or("unknown".into(), |l| l.to_string());
-            Error::system(
+            Error::refused(
                 format!(
                     "{what}: the limit is {limit} a pipe (fs.pipe-max-size) and {soft} pages a user (fs.pipe-user-pages-soft)"
                 ),
+                call,
                 errno,
                 "ask for less, close other pipes, or raise the limit that is in the way with sysctl",
             )
         }
-        Errno::BUSY => Error::system(what, errno, "the pipe holds more than that; read it first"),
+        Errno::BUSY => Error::refused(
+            what,
+            call,
+            errno,
+            "the pipe holds more than that; read it first",
+        ),
         Errno::BADF | Errno::INVAL if !is_pipe => Error::new(
             what,
             "the descriptor is not a pipe",
             "connect it with | to another program",
         ),
-        other => Error::system(what, other, "a sandbox may forbid fcntl"),
+        other => Error::refused(what, call, other, "a sandbox may forbid fcntl"),
     }
 }
 
@@ -126,7 +135,7 @@ mod tests {
     #[test]
     fn pipe_whose_size_is_refused_is_not_said_to_be_none() {
         for errno in [Errno::INVAL, Errno::BADF, Errno::NOSYS] {
-            let text = explain("capacity", errno, true).to_string();
+            let text = explain("capacity", GET, errno, true).to_string();
             assert!(!text.contains("not a pipe"), "{text}");
             assert!(text.contains("sandbox"), "{text}");
         }

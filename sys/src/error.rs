@@ -1,16 +1,26 @@
 //! One error: what failed, why, and what to do about it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::{fmt, io};
 
 use rustix::io::Errno;
 
+use crate::reason::{FILES, Reason};
+
 /// What failed, why, and what to do: `capacity 4MiB refused: the limit is 1MiB; raise fs.pipe-max-size`.
+///
+/// Each part can be asked for: [`what`](Self::what), [`why`](Self::why), [`what_to_do`](Self::what_to_do), and the system's
+/// number of the error, [`errno`](Self::errno).
 #[derive(Clone, Debug)]
-pub struct Error {
+pub struct Error(Box<Fields>);
+
+#[derive(Clone, Debug)]
+struct Fields {
     what: String,
-    why: String,
+    why: Cow<'static, str>,
     what_to_do: String,
+    reason: Option<Reason>,
     source: Option<Arc<io::Error>>,
     may_pass: bool,
 }
@@ -25,40 +35,118 @@ impl Error {
         why: impl Into<String>,
         what_to_do: impl Into<String>,
     ) -> Self {
-        Self {
+        Self(Box::new(Fields {
             what: what.into(),
-            why: why.into(),
+            why: why.into().into(),
             what_to_do: what_to_do.into(),
+            reason: None,
             source: None,
             may_pass: false,
-        }
+        }))
     }
 
-    /// An error of a system call; the reason is the system's own. Where descriptors ran out, that is what to do about,
-    /// whatever the call was.
+    /// An error for a reason that has a name. It says what to do itself.
+    pub fn because(what: impl Into<String>, reason: Reason) -> Self {
+        let error = Self::new(what, reason.why(), reason.what_to_do());
+        error.with_reason(reason)
+    }
+
+    /// An error of the system; what it reports is why. Where descriptors ran out, that is what to do about, whatever the call
+    /// was.
     pub fn system(
         what: impl Into<String>,
         error: impl Into<io::Error>,
         what_to_do: impl Into<String>,
     ) -> Self {
         let error = error.into();
-        Self {
+        Self(Box::new(Fields {
             what: what.into(),
-            why: plain(&error),
+            why: plain(&error).into(),
             what_to_do: if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
-                "raise the limit of open files (ulimit -n)".into()
+                FILES.into()
             } else {
                 what_to_do.into()
             },
-            may_pass: ran_out(&error),
+            reason: None,
+            may_pass: is_passing(&error),
             source: Some(Arc::new(error)),
+        }))
+    }
+
+    /// As [`system`](Self::system), and the reason says which call it was. Where the error is one of ours that names a reason,
+    /// it is that one's.
+    pub fn refused(
+        what: impl Into<String>,
+        call: &'static str,
+        error: impl Into<io::Error>,
+        what_to_do: impl Into<String>,
+    ) -> Self {
+        let error = error.into();
+        let reason = Reason::of(call, &error);
+        let refused = Self::system(what, error, what_to_do);
+        if refused.errno().is_some() {
+            return refused.with_reason(reason);
         }
+        let mut because = Self::because(refused.what(), reason);
+        because.0.may_pass = refused.is_passing();
+        because.0.source = refused.0.source;
+        because
+    }
+
+    /// The same error, and the reason as a value.
+    pub(crate) fn with_reason(mut self, reason: Reason) -> Self {
+        self.0.reason = Some(reason);
+        self
+    }
+
+    /// The same error with the system's number, of which another process has told.
+    #[must_use]
+    pub fn with_errno(mut self, errno: i32) -> Self {
+        let error = io::Error::from_raw_os_error(errno);
+        self.0.may_pass = ran_out(&error);
+        self.0.source = Some(Arc::new(error));
+        self
+    }
+
+    /// What failed.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+
+    /// Why, in words.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+
+    /// What to do about it; empty where nothing is known.
+    #[must_use]
+    pub fn what_to_do(&self) -> &str {
+        &self.0.what_to_do
+    }
+
+    /// Why, as a value, where there is one for it.
+    #[must_use]
+    pub fn reason(&self) -> Option<&Reason> {
+        self.0.reason.as_ref()
+    }
+
+    /// The number of the error, where the system reported one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        let of_source = self.0.source.as_ref().and_then(|e| e.raw_os_error());
+        of_source.or(match self.0.reason {
+            Some(Reason::Refused { errno, .. }) => Some(errno),
+            _ => None,
+        })
     }
 
     /// The kind of the system's error, `Other` where the system reported none.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
-        self.source
+        self.0
+            .source
             .as_ref()
             .map_or(io::ErrorKind::Other, |e| e.kind())
     }
@@ -66,12 +154,12 @@ impl Error {
     /// Whether the same may well succeed later: something ran out, say.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        self.may_pass
+        self.0.may_pass
     }
 
     /// The same error, of something that may well succeed later.
     pub(crate) fn that_may_pass(mut self) -> Self {
-        self.may_pass = true;
+        self.0.may_pass = true;
         self
     }
 }
@@ -95,7 +183,7 @@ fn ran_out(error: &io::Error) -> bool {
 }
 
 /// The system's message without Rust's `(os error N)`.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
         Some((message, _)) => message.to_owned(),
@@ -105,17 +193,17 @@ fn plain(error: &io::Error) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)?;
-        if !self.what_to_do.is_empty() {
-            write!(f, "; {}", self.what_to_do)?;
+        write!(f, "{}: {}", self.what(), self.why())?;
+        match self.what_to_do() {
+            "" => Ok(()),
+            what_to_do => write!(f, "; {what_to_do}"),
         }
-        Ok(())
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|e| e as _)
+        self.0.source.as_deref().map(|e| e as _)
     }
 }
 
@@ -154,5 +242,50 @@ mod tests {
             io::Error::from(error).kind(),
             io::ErrorKind::PermissionDenied
         );
+    }
+
+    #[test]
+    fn parts_of_an_error_can_be_asked_for() {
+        let error = Error::refused("no lent pages", "vmsplice", Errno::PERM, "ask root");
+        assert_eq!(error.what(), "no lent pages");
+        assert_eq!(error.why(), "Operation not permitted");
+        assert_eq!(error.what_to_do(), "ask root");
+        let errno = Errno::PERM.raw_os_error();
+        assert_eq!(error.errno(), Some(errno));
+        let call = "vmsplice";
+        assert_eq!(error.reason(), Some(&Reason::Refused { call, errno }));
+        let error = Error::new("no pipe", "too many", "");
+        assert_eq!((error.errno(), error.reason()), (None, None));
+    }
+
+    #[test]
+    fn reason_says_why_and_what_to_do_in_an_error() {
+        let error = Error::because("no constant", Reason::NoPipeMemory);
+        assert_eq!(
+            error.to_string(),
+            format!("no constant: {}", Reason::NoPipeMemory)
+        );
+        assert_eq!(error.reason(), Some(&Reason::NoPipeMemory));
+    }
+
+    #[test]
+    fn error_inside_another_one_keeps_its_reason_and_number() {
+        let inner = Error::refused("no private pipe", "pipe", Errno::NFILE, "");
+        let reason = inner.reason().cloned();
+        let outer = Error::refused("no constant", "tee", io::Error::other(inner), "");
+        assert_eq!(outer.reason(), reason.as_ref());
+        assert_eq!(outer.errno(), Some(Errno::NFILE.raw_os_error()));
+        assert!(outer.is_passing());
+        assert_eq!(
+            outer.to_string(),
+            format!("no constant: {}", reason.unwrap())
+        );
+    }
+
+    #[test]
+    fn what_ran_out_is_known_through_another_error() {
+        let inner = Error::system("no pipe", Errno::MFILE, "");
+        let outer = Error::system("no fat slots", io::Error::other(inner), "");
+        assert!(outer.is_passing());
     }
 }

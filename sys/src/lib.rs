@@ -15,6 +15,7 @@
 //! | [`wait`] | sleeping, polling and spinning |
 //! | [`probe`] | what this kernel and this sandbox allow, tried out once a process |
 //! | [`private`] | a pipe of our own |
+//! | [`route`], [`reason`] | how bytes move, and why not in a better way |
 //! | [`error`], [`size`] | one error, sizes as text |
 #![warn(missing_docs)]
 
@@ -30,12 +31,16 @@ pub mod pages;
 pub mod private;
 pub mod probe;
 pub mod read;
+pub mod reason;
+pub mod route;
 pub mod size;
 pub mod wait;
 pub mod write;
 pub mod writer;
 
 pub use error::{Error, Result};
+pub use reason::Reason;
+pub use route::Route;
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests of the library use the rest")]

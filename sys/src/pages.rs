@@ -30,6 +30,7 @@ pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 
 use crate::calls::fault::{Call, allow};
 use crate::error::{Error, Result};
+use crate::reason::Reason;
 use crate::size::Size;
 
 /// What kind of pages memory is made of.
@@ -241,11 +242,11 @@ pub fn page_size(kind: PageKind) -> Result<usize> {
                 let page = rustix::param::page_size();
                 Ok(page * (page / 8))
             }
-            None => Err(Error::new(
-                "huge pages refused",
-                "this kernel has no transparent huge pages",
-                "use --pages small or hugetlb",
-            )),
+            None => {
+                let why = "this kernel has no transparent huge pages";
+                let error = Error::new("huge pages refused", why, "use --pages small or hugetlb");
+                Err(error.with_reason(Reason::Unsupported(why.into())))
+            }
         },
         PageKind::Hugetlb => {
             let refused = "hugetlb pages refused";

@@ -20,8 +20,8 @@ impl Private {
     /// A pipe of the capacity that the kernel gives.
     pub fn new() -> Result<Self> {
         let pipe = calls::pipe();
-        let (read, write) =
-            pipe.map_err(|e| Error::system("no private pipe", e, "close some descriptors"))?;
+        let (read, write) = pipe
+            .map_err(|e| Error::refused("no private pipe", "pipe", e, "close some descriptors"))?;
         Ok(Self {
             read,
             write,

@@ -14,6 +14,7 @@ use crate::calls::{self, SpliceFlags};
 use crate::capacity;
 use crate::error::{Error, Result};
 use crate::pages::OnWrite;
+use crate::reason::Reason;
 use crate::write::Lender;
 use crate::write::fat::{FRAGMENT, Fat};
 use crate::write::fresh::Fresh;
@@ -89,18 +90,20 @@ fn refusal(known: &Known, try_it: impl FnOnce() -> Result<()>) -> Option<Error> 
 }
 
 fn private_pipe() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd)> {
-    calls::pipe()
-        .map_err(|e| Error::system("no pipe to try things out", e, "close some descriptors"))
+    calls::pipe().map_err(|e| {
+        Error::refused(
+            "no pipe to try things out",
+            "pipe",
+            e,
+            "close some descriptors",
+        )
+    })
 }
 
 /// Lends a byte, then writes beside it, reads what the pipe has: all must be as it was sent, and by reference.
 fn try_fresh() -> Result<Fresh> {
     if !calls::vmsplice_shows_later_change().map_err(vmsplice_refused)? {
-        return Err(Error::new(
-            "vmsplice is of no use",
-            "this kernel copies instead of lending pages",
-            "",
-        ));
+        return Err(unsupported("vmsplice is of no use", COPIES));
     }
     let mut fresh = Fresh::new()?;
     let (read_end, write_end) = private_pipe()?;
@@ -111,11 +114,7 @@ fn try_fresh() -> Result<Fresh> {
     let mut got = [0];
     match calls::read(&read_end, &mut got) {
         Ok(1) if got == [1] => Ok(fresh),
-        _ => Err(Error::new(
-            "vmsplice refused",
-            "what was sent did not arrive",
-            "",
-        )),
+        _ => Err(unsupported("vmsplice refused", LOST)),
     }
 }
 
@@ -123,30 +122,31 @@ fn try_fresh() -> Result<Fresh> {
 /// held no more, it must be given back as it is.
 fn try_cow() -> Result<()> {
     if !calls::vmsplice_shows_later_change().map_err(vmsplice_refused)? {
-        return Err(Error::new(
-            "vmsplice is of no use",
-            "this kernel copies instead of lending pages",
-            "",
-        ));
+        return Err(unsupported("vmsplice is of no use", COPIES));
     }
     match crate::pages::try_copy_on_write()? {
         OnWrite::CopiesWhatIsHeld => Ok(()),
-        OnWrite::ChangesWhatIsHeld => Err(Error::new(
+        OnWrite::ChangesWhatIsHeld => Err(unsupported(
             "copy-on-write is refused",
             "this kernel changes pages that a pipe holds (before Linux 5.18, where they are huge)",
-            "use a newer kernel",
         )),
-        OnWrite::CopiesAlways => Err(Error::new(
+        OnWrite::CopiesAlways => Err(unsupported(
             "copy-on-write is of no use",
             "this kernel does not give a page back that nobody holds any more",
-            "",
         )),
     }
 }
 
 fn vmsplice_refused(e: io::Error) -> Error {
-    Error::system("vmsplice refused", e, "a sandbox may forbid it")
+    Error::refused("vmsplice refused", "vmsplice", e, "a sandbox may forbid it")
 }
+
+fn unsupported(what: &str, why: &'static str) -> Error {
+    Error::because(what, Reason::Unsupported(why.into()))
+}
+
+const COPIES: &str = "this kernel copies instead of lending pages";
+const LOST: &str = "what was sent did not arrive";
 
 /// Whether vmsplice lends pages here, or copies them: a page is changed after it was sent, and read back.
 ///
@@ -162,35 +162,27 @@ fn try_fat() -> Result<()> {
     let (slots_out, slots_in) = private_pipe()?;
     let (one_out, one_in) = private_pipe()?;
     capacity::set(&one_in, 1)?;
-    let refused = |e| {
-        Error::system(
-            "fat slots refused",
-            e,
-            "a sandbox may forbid sockets or splice",
-        )
+    let what = "fat slots refused";
+    let refused = |call| {
+        let what_to_do = "a sandbox may forbid sockets or splice";
+        move |e| Error::refused(what, call, e, what_to_do)
     };
-    let staged = fat.stage(&[7; FRAGMENT]).map_err(refused)?;
+    let staged = fat.stage(&[7; FRAGMENT]).map_err(refused("sendmmsg"))?;
     let nonblocking = SpliceFlags::NONBLOCK;
     let delivered = fat
         .deliver(&slots_in, staged, nonblocking)
-        .map_err(refused)?;
-    let through = calls::splice(&slots_out, &one_in, delivered, nonblocking).map_err(refused)?;
+        .map_err(refused("splice"))?;
+    let through = calls::splice(&slots_out, &one_in, delivered, nonblocking);
+    let through = through.map_err(refused("splice"))?;
     let page = rustix::param::page_size();
     if through <= page {
-        return Err(Error::new(
-            "fat slots refused",
-            format!("a slot holds no more than {page} bytes here"),
-            "",
-        ));
+        let why = format!("a slot from a socket holds no more than {page} bytes here");
+        return Err(Error::because(what, Reason::Unsupported(why.into())));
     }
     let mut got = [0; FRAGMENT];
-    let n = calls::read(one_out.as_fd(), &mut got).map_err(refused)?;
+    let n = calls::read(one_out.as_fd(), &mut got).map_err(refused("read"))?;
     if n != through || got[..n].iter().any(|&b| b != 7) {
-        return Err(Error::new(
-            "fat slots refused",
-            "what was sent did not arrive",
-            "",
-        ));
+        return Err(unsupported(what, LOST));
     }
     Ok(())
 }

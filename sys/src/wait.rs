@@ -42,15 +42,16 @@ impl Wait {
     pub fn is_nonblocking(self) -> bool {
         matches!(self, Self::Spin | Self::PollSpin | Self::Adaptive)
     }
+}
 
-    /// The flag that makes one splice, vmsplice or tee behave so.
-    #[must_use]
-    pub fn splice_flags(self) -> SpliceFlags {
-        if self.is_nonblocking() {
-            SpliceFlags::NONBLOCK
-        } else {
-            SpliceFlags::empty()
-        }
+/// The flag that makes one splice, vmsplice or tee wait like this. (No method of [`Wait`], which is part of the public API of the
+/// library: the flags are not.)
+#[must_use]
+pub fn splice_flags(wait: Wait) -> SpliceFlags {
+    if wait.is_nonblocking() {
+        SpliceFlags::NONBLOCK
+    } else {
+        SpliceFlags::empty()
     }
 }
 
@@ -77,6 +78,22 @@ impl fmt::Display for UnknownWait {
 }
 
 impl std::error::Error for UnknownWait {}
+
+/// A call would block again and again on what is ready.
+#[derive(Debug)]
+struct InVain(io::Error);
+
+impl fmt::Display for InVain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, although poll(2) says that it is available", self.0)
+    }
+}
+
+impl std::error::Error for InVain {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
 
 /// Waits at one end of a pipe as its [`Wait`] says, and remembers what waiting has been worth.
 ///
@@ -182,9 +199,7 @@ impl Waiter {
             match call() {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if self.is_refused(&fd, &mut in_vain)? {
-                        return Err(io::Error::other(format!(
-                            "{e}, although poll(2) says that it is available"
-                        )));
+                        return Err(io::Error::other(InVain(e)));
                     }
                     self.after_would_block(&fd)?;
                 }

@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use crate::calls::End;
+use crate::reason::Reason;
+use crate::route::Route;
 use crate::wait::{Wait, Waiter};
 use crate::write::fresh::PIECE;
 use ahead::{Ahead, LeftOver};
@@ -42,6 +44,26 @@ impl Way {
     /// Every way.
     pub const ALL: [Self; 4] = [Self::Fresh, Self::Fat, Self::Copy, Self::Cow];
 
+    /// How bytes move by this way.
+    #[must_use]
+    pub fn route(self) -> Route {
+        match self {
+            Self::Fresh => Route::Fresh,
+            Self::Fat => Route::Fat,
+            Self::Copy => Route::Write,
+            Self::Cow => Route::CopyOnWrite,
+        }
+    }
+
+    /// The system call by which bytes get into the pipe.
+    fn call(self) -> &'static str {
+        match self {
+            Self::Fresh | Self::Cow => "vmsplice",
+            Self::Fat => "splice",
+            Self::Copy => "write",
+        }
+    }
+
     /// Whether bytes go by memory that is lent to the pipe.
     fn lends(self) -> bool {
         matches!(self, Self::Fresh | Self::Cow)
@@ -50,12 +72,13 @@ impl Way {
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fresh => "fresh",
-            Self::Fat => "fat",
-            Self::Copy => "write",
-            Self::Cow => "cow",
-        })
+        self.route().fmt(f)
+    }
+}
+
+impl From<Way> for Route {
+    fn from(way: Way) -> Self {
+        way.route()
     }
 }
 
@@ -64,12 +87,10 @@ impl fmt::Display for Way {
 pub struct Path {
     /// The way that large writes take now. Small ones always take `write(2)`.
     pub way: Way,
-    /// Ways that were refused, each with the reason.
-    pub fallbacks: Vec<(Way, String)>,
+    /// What was refused, each with the reason. [`Route::Lent`] is there where the last call of [`Unbuffered::lend`] copied.
+    pub fallbacks: Vec<(Route, Reason)>,
     /// Capacity of the pipe in bytes; `None` where the output is not a pipe.
     pub capacity: Option<usize>,
-    /// Why the last call of [`Unbuffered::lend`] copied, where it did.
-    pub not_lent: Option<String>,
 }
 
 impl fmt::Display for Path {
@@ -78,11 +99,8 @@ impl fmt::Display for Path {
         if let Some(capacity) = self.capacity {
             write!(f, ", {} pipe", crate::size::Size(capacity as u64))?;
         }
-        for (way, reason) in &self.fallbacks {
-            write!(f, "; not {way}: {reason}")?;
-        }
-        if let Some(reason) = &self.not_lent {
-            write!(f, "; not lent: {reason}")?;
+        for (route, reason) in &self.fallbacks {
+            write!(f, "; not {route}: {reason}")?;
         }
         Ok(())
     }
@@ -329,15 +347,16 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         let not_lent = self.lending.why_not();
         for way in self.decided().candidates() {
             if let Err(e) = self.decided().set_up(way) {
-                let _ = self.refuse(way, &e, e.is_passing()); // nothing waits there
+                let _ = self.refuse(way, Reason::from(&e), e.is_passing()); // nothing waits there
             }
         }
         let ways = self.decided();
+        let mut fallbacks = ways.fallbacks.clone();
+        fallbacks.extend(not_lent.map(|reason| (Route::Lent, reason)));
         Path {
             way: ways.current(),
-            fallbacks: ways.fallbacks.clone(),
+            fallbacks,
             capacity: ways.capacity,
-            not_lent,
         }
     }
 
@@ -416,7 +435,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             match prepared {
                 Ok(()) => return (form, opened),
                 Err(e) => {
-                    let _ = self.refuse(form.way, &e, e.is_passing()); // what waits here can be taken
+                    let _ = self.refuse(form.way, Reason::from(&e), e.is_passing()); // what waits here can be taken
                 }
             }
         }

@@ -72,8 +72,9 @@ page=$(awk '/KernelPageSize/ { print $2 * 1024; exit }' /proc/self/smaps)
 fresh_is_due() { [ "$(setting)" != never ] && [ "$(setting)" != absent ] && [ "$huge" -le $((4 << 20)) ]; }
 
 # The words for it where they are not.
-NO_FRESH='^fullbore: fresh refused: huge pages refused: '
-[ "$huge" -le $((4 << 20)) ] || NO_FRESH="^fullbore: fresh refused: huge pages cannot be lent: here they are of $((huge >> 20))MiB"
+NO_HUGE='(the kernel gave small pages|this kernel has no transparent huge pages|madvise\(MADV_HUGEPAGE\): )'
+NO_FRESH="^fullbore: fresh refused: $NO_HUGE"
+[ "$huge" -le $((4 << 20)) ] || NO_FRESH="^fullbore: fresh refused: huge pages are of $((huge >> 20))MiB here"
 
 # Before 5.18 a write to a huge page that is copy-on-write changes what a pipe holds.
 cow_is_due() {
@@ -83,7 +84,7 @@ $(uname -r)
 END
     fresh_is_due && { [ "$major" -gt 5 ] || { [ "$major" = 5 ] && [ "${minor%%-*}" -ge 18 ]; }; }
 }
-NO_COW='^fullbore: cow refused: (huge pages refused|huge pages cannot be lent|copy-on-write is refused: this kernel changes)'
+NO_COW="^fullbore: cow refused: ($NO_HUGE|huge pages are of|this kernel changes pages that a pipe holds)"
 
 fact "kernel: $(uname -r)"
 fact "page size: $page"

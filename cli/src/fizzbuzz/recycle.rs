@@ -10,7 +10,7 @@ use fullbore_sys::Result;
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::pages::{PageKind, Pages, Request};
 use fullbore_sys::size::Size;
-use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::wait::{Wait, Waiter, splice_flags};
 use fullbore_sys::write::recycle::Recycle;
 
 use super::lines::WIDEST;
@@ -153,7 +153,7 @@ impl Ring {
         {
             self.shown[other].sent = None;
         }
-        let flags = self.waiter.wait().splice_flags();
+        let flags = splice_flags(self.waiter.wait());
         let mut at = 0;
         while at < len {
             match self.buffers.send(pipe, at..len, flags) {

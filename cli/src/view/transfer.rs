@@ -11,16 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
+use fullbore::Route;
 use fullbore::inspect::Inspect;
-use fullbore::pump::{Pump, Route};
+use fullbore::pump::{Pump, Side};
 use fullbore_lab::sys::start;
-use fullbore_sys::calls::End;
 use fullbore_sys::size::Size;
 
 use super::counters::Counters;
 use super::input;
 use super::limit::Bucket;
 use super::voice::{Complaint, Fault};
+use crate::fallbacks::refused;
 
 /// How the data is to be moved.
 #[derive(Clone, Debug)]
@@ -39,6 +40,7 @@ pub struct Plan {
 }
 
 /// Why there is a buffer.
+const WHY_TEE: &str = "lines or data are shown: they are read from a copy of the slots made by tee";
 const WHY_BUFFER: &str = "-B, -C or -T asks for it";
 /// Bytes per step at most; a step ends when the output takes no more.
 const PIECE: u64 = 1 << 30;
@@ -68,7 +70,7 @@ pub struct Ended {
 }
 
 /// How it ended, and on which side it failed.
-type Moved = Result<(), (End, io::Error)>;
+type Moved = Result<(), (Side, io::Error)>;
 
 /// Whether there is any use in another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +200,7 @@ impl<'a> Transfer<'a> {
             (None, true) => self.inspect(from),
             (_, false) => self.pump(from),
         };
-        if let (Err((End::Read, _)), true) = (&moved, skips) {
+        if let (Err((Side::Input, _)), true) = (&moved, skips) {
             // Nothing was taken that has not arrived: by hand it goes on where that stopped.
             let (rest, then) = self.by_hand(from, name);
             moved = rest;
@@ -214,7 +216,7 @@ impl<'a> Transfer<'a> {
             .push(format!("path of {name}: {path}; {}{pipes}", Size(bytes)));
         match moved {
             Ok(()) => Then::Next,
-            Err((End::Write, e)) => {
+            Err((Side::Output, e)) => {
                 // Whoever read our output has seen enough.
                 if e.kind() != ErrorKind::BrokenPipe {
                     self.write_failed = true;
@@ -227,7 +229,7 @@ impl<'a> Transfer<'a> {
                 }
                 Then::Stop
             }
-            Err((End::Read, e)) => {
+            Err((Side::Input, e)) => {
                 let what = format!("{name}: read failed");
                 self.fault(Complaint::system(
                     Fault::Transfer,
@@ -314,7 +316,7 @@ impl<'a> Transfer<'a> {
                 Ok(n) => {
                     self.counters.buffers(pump.held());
                     if let Err(e) = self.arrived(n, None) {
-                        break Err((End::Write, e));
+                        break Err((Side::Output, e));
                     }
                 }
                 Err(e) => break Err((pump.blame(), e)),
@@ -324,18 +326,17 @@ impl<'a> Transfer<'a> {
     }
 
     fn path_of(&self, pump: &Pump<impl AsFd, impl AsFd>) -> String {
-        let why = match (pump.fallback(), pump.route()) {
-            (Some((left, reason)), route) => {
-                return format!("{route}, since {left} was refused: {}", plain(reason));
-            }
-            (None, Route::Splice) => "a pipe needs no byte to be copied",
-            (None, Route::Relay) => {
-                "no byte need be copied by hand, and errors of both sides are told apart"
-            }
-            (None, Route::CopyFileRange) => "both sides are files",
-            (None, Route::Copy) => WHY_BUFFER,
+        let route = pump.route();
+        if let Some(refused) = refused(pump.fallbacks()) {
+            return format!("{route}, since {refused}");
+        }
+        let why = match route {
+            Route::Splice => "a pipe needs no byte to be copied",
+            Route::CopyFileRange => "both sides are files",
+            Route::ReadWrite => WHY_BUFFER,
+            _ => "no byte need be copied by hand, and errors of both sides are told apart",
         };
-        format!("{}, since {why}", pump.route())
+        format!("{route}, since {why}")
     }
 
     /// Splices, and sees a copy of the bytes.
@@ -356,20 +357,14 @@ impl<'a> Transfer<'a> {
                     let n = data.len();
                     let lines = self.look_at(data);
                     if let Err(e) = self.arrived(n, lines) {
-                        break Err((End::Write, e));
+                        break Err((Side::Output, e));
                     }
                 }
                 Err(e) => break Err((inspect.blame(), e)),
             }
         };
-        let path = match inspect.fallback() {
-            Some(reason) => format!(
-                "read and write, since splice or tee was refused: {}",
-                plain(reason)
-            ),
-            None => "splice through a private pipe, since lines or data are shown: they are read from a copy of the slots made by tee".into(),
-        };
-        (moved, path)
+        let why = refused(inspect.fallbacks()).unwrap_or_else(|| WHY_TEE.to_owned());
+        (moved, format!("{}, since {why}", inspect.route()))
     }
 
     /// How many of these bytes may be moved: up to the last line that is allowed.
@@ -394,11 +389,6 @@ impl<'a> Transfer<'a> {
         let count = |separator| memchr::memchr_iter(separator, data).count() as u64;
         self.plan.separator.map(count)
     }
-}
-
-/// A system's reason without its number.
-fn plain(reason: &str) -> &str {
-    reason.split(" (os error").next().unwrap_or(reason)
 }
 
 fn capacity(side: &str, fd: BorrowedFd<'_>) -> String {

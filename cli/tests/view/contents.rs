@@ -73,13 +73,13 @@ fn paths_are_explained_with_their_reasons() {
             "",
             "pipe",
             "file for appending",
-            "was refused: Invalid argument",
+            "was refused: splice: Invalid argument",
         ),
         (
             "-l",
             "pipe",
             "file for appending",
-            "was refused: Invalid argument",
+            "was refused: splice: Invalid argument",
         ),
     ] {
         let said = arrives(&format!("--explain {line}"), from, to, data);

@@ -57,7 +57,7 @@ pub(super) fn run(program: &Path, argument: &OsStr, members: Vec<Member>) -> Res
     if reasons.is_empty() {
         return Ok(good);
     }
-    let own = |e: &Error| !e.to_string().starts_with(NOTHING);
+    let own = |e: &Error| e.what() != NOTHING;
     let first = reasons.iter().position(own).unwrap_or(0);
     Err(reasons.swap_remove(first))
 }
@@ -101,7 +101,7 @@ impl Process {
         match self.socket.read_line(&mut line) {
             Ok(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => match serde_json::from_str(&line).map_err(|e| lost(e.into()))? {
-                Answer::Failed(message) => Err(said(&message)),
+                Answer::Failed(failure) => Err(failure.into()),
                 other => Ok(other),
             },
             Err(e) => Err(lost(e)),
@@ -139,11 +139,4 @@ impl Drop for Process {
 
 fn lost(e: io::Error) -> Error {
     Error::system("a process of a trial fell silent", e, "run it again")
-}
-
-/// A process's own message already says what, why and what to do.
-fn said(message: &str) -> Error {
-    let (what, rest) = message.split_once(": ").unwrap_or((message, ""));
-    let (why, what_to_do) = rest.split_once("; ").unwrap_or((rest, ""));
-    Error::new(what, why, what_to_do)
 }

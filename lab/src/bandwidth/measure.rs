@@ -14,6 +14,7 @@ use super::result::{LatencySample, Method, Run, SCHEMA, Sample};
 use super::summary::{self, Measured};
 use super::work::{Job, Order, Report, Time};
 use super::{MESSAGE, files, memory, stream, year_2005};
+use crate::failure::because_of;
 use crate::head::Head;
 use crate::machine::{self, Machine};
 use crate::pair::{self, Trial};
@@ -119,7 +120,7 @@ pub fn measure(
                 Ok(Figures::Trips(sample)) => measured[i].trips.push(sample),
                 // Ctrl-C reaches the processes of a trial, too; then its failure is no news.
                 Err(_) if on_event(event).is_break() => break 'measure,
-                Err(e) => measured[i].failures.push(e.to_string()),
+                Err(e) => measured[i].failures.push(e),
             }
             done += 1;
         }
@@ -133,8 +134,8 @@ pub fn measure(
     if let Some(e) = measured.iter().find_map(|m| m.failures.last())
         && measured.iter().all(nothing)
     {
-        let (why, what_to_do) = e.split_once("; ").unwrap_or((e, "run it again"));
-        return Err(Error::new("nothing could be measured", why, what_to_do));
+        let what = "nothing could be measured";
+        return Err(because_of(what, e, "run it again"));
     }
     sum_up(&mut run, &measured);
     Ok(run)
@@ -151,9 +152,9 @@ struct Site<'a> {
     options: &'a Options,
     bytes: u64,
     /// The file that is read, or why there is none.
-    source: std::result::Result<File, String>,
+    source: Result<File>,
     /// The file that is written.
-    target: std::result::Result<File, String>,
+    target: Result<File>,
 }
 
 impl<'a> Site<'a> {
@@ -165,8 +166,8 @@ impl<'a> Site<'a> {
                 How::Rung(_) => None,
             });
             match jobs.into_iter().any(is_one) {
-                true => files::temporary(bytes).map_err(|e| e.to_string()),
-                false => Err("no file: none of these columns needs one".into()),
+                true => files::temporary(bytes),
+                false => Err(Error::new("no file", "none of these columns needs one", "")),
             }
         };
         Self {
@@ -312,17 +313,13 @@ impl<'a> Site<'a> {
     }
 }
 
-fn duplicate(file: &std::result::Result<File, String>) -> Result<OwnedFd> {
+fn duplicate(file: &Result<File>) -> Result<OwnedFd> {
     match file {
         Ok(file) => file
             .try_clone()
             .map(OwnedFd::from)
             .map_err(|e| Error::system("no descriptors left", e, "close some files")),
-        Err(why) => {
-            let (what, rest) = why.split_once(": ").unwrap_or((why, ""));
-            let (why, what_to_do) = rest.split_once("; ").unwrap_or((rest, ""));
-            Err(Error::new(what, why, what_to_do))
-        }
+        Err(e) => Err(e.clone()),
     }
 }
 

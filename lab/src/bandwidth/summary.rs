@@ -1,5 +1,7 @@
 //! From trials to what they say. Pure.
 
+use fullbore_sys::Error;
+
 use super::column::{Column, Group};
 use super::result::{ColumnResult, LatencyResult, LatencySample, Microseconds, Sample};
 use crate::run::{self, NOTICEABLE, State, in_rounds};
@@ -16,7 +18,7 @@ pub struct Measured {
     /// Round trips, for latencies.
     pub trips: Vec<LatencySample>,
     /// Why trials failed.
-    pub failures: Vec<String>,
+    pub failures: Vec<Error>,
 }
 
 /// Something that belongs to a state of the machine.
@@ -64,7 +66,7 @@ pub fn rates(columns: &[Column], measured: &[Measured]) -> Vec<ColumnResult> {
                 .map(|state| rates_in(column, &measured.rates, Some(state)))
                 .collect();
             match measured.failures.last() {
-                Some(why) if result.samples.is_empty() => result.refused = Some(why.clone()),
+                Some(why) if result.samples.is_empty() => result.refused = Some(why.to_string()),
                 Some(why) => result.warnings.push(format!(
                     "failed trials: {}, the last because {why}",
                     measured.failures.len()
@@ -133,7 +135,7 @@ pub fn latencies(columns: &[Column], measured: &[Measured]) -> Vec<LatencyResult
                 .map(|state| trips_in(column, &measured.trips, Some(state)))
                 .collect();
             if result.samples.is_empty() {
-                result.refused = measured.failures.last().cloned();
+                result.refused = measured.failures.last().map(Error::to_string);
             }
             result
         })
@@ -238,10 +240,14 @@ mod tests {
     fn what_failed_is_refused_with_its_reason_and_the_rest_stays() {
         let columns = columns(false);
         let mut measured = vec![Measured::default(); columns.len()];
-        measured[2].failures.push("no TCP: reason".into());
-        measured[14].failures.push("no TCP: reason".into());
+        measured[2]
+            .failures
+            .push(Error::new("no TCP", "reason", ""));
+        measured[14]
+            .failures
+            .push(Error::new("no TCP", "reason", ""));
         measured[1].rates.push(sample(1, 2.0, State::Near));
-        measured[1].failures.push("once: reason".into());
+        measured[1].failures.push(Error::new("once", "reason", ""));
         let results = rates(&columns, &measured);
         assert_eq!(results[2].refused.as_deref(), Some("no TCP: reason"));
         assert!(results[1].refused.is_none());

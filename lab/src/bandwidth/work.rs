@@ -11,6 +11,7 @@ use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{conduit, files, latency, memory, stream};
+use crate::failure::Failure;
 use crate::latency::RoundTrips;
 use crate::sys::{self, Usage};
 use crate::wire;
@@ -87,7 +88,7 @@ pub struct Report {
 pub(super) enum Answer {
     Ready,
     Report(Report),
-    Failed(String),
+    Failed(Failure),
 }
 
 /// Serves one trial, as the process that [`super::measure::measure`] starts; the socket is its standard input.
@@ -110,7 +111,7 @@ pub fn serve() -> Result<()> {
     let order: Order = serde_json::from_str(&line).map_err(|e| broken(e.into()))?;
     let answer = match work(&order, descriptors, &socket) {
         Ok(report) => Answer::Report(report),
-        Err(e) => Answer::Failed(e.to_string()),
+        Err(e) => Answer::Failed(Failure::from(&e)),
     };
     say(&socket, &answer).map_err(broken)
 }

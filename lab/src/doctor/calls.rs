@@ -36,7 +36,7 @@ impl Facts {
         let text = |e: io::Error| plain(&e);
         let refusal = |refusal: Option<fullbore_sys::Error>| match refusal {
             None => Ok(()),
-            Some(e) => Err(e.to_string().trim_end_matches("; ").to_owned()),
+            Some(e) => Err(e.to_string()),
         };
         let seccomp = value(status, "Seccomp").and_then(|mode| mode.parse().ok());
         let filters = value(status, "Seccomp_filters").and_then(|n| n.parse().ok());

@@ -6,6 +6,8 @@ use std::io::Read;
 use perf_event::Builder;
 use perf_event::events::Software;
 
+use fullbore_sys::Error;
+
 use super::{Check, Presence};
 use crate::gup::test_file;
 use crate::machine::read_number;
@@ -22,7 +24,7 @@ pub(super) struct Facts {
     /// Whether /proc/kallsyms shows addresses to this user; `None` where it cannot be read.
     pub(super) shows_addresses: Option<bool>,
     /// Bytes of gup_test's request, or why it is not to be had.
-    pub(super) gup_test: Result<usize, String>,
+    pub(super) gup_test: Result<usize, Error>,
 }
 
 impl Facts {
@@ -34,7 +36,7 @@ impl Facts {
             sampling: sample_kernel().map_err(|e| crate::sys::plain(&e)),
             kptr_restrict: read_number("/proc/sys/kernel/kptr_restrict"),
             shows_addresses: beginning_of("/proc/kallsyms").map(|text| has_addresses(&text)),
-            gup_test: test_file::size_here().map_err(|e| e.to_string()),
+            gup_test: test_file::size_here(),
         }
     }
 }
@@ -107,16 +109,16 @@ fn symbols(facts: &Facts) -> Check {
     }
 }
 
-fn gup_test(found: &Result<usize, String>) -> Check {
+fn gup_test(found: &Result<usize, Error>) -> Check {
     let id = "gup-test";
     match found {
         Ok(bytes) => Check::ok(id, format!("there, in its form of {bytes} bytes")),
-        Err(why) => {
-            let (found, change) = why.split_once("; ").unwrap_or((why, ""));
+        Err(e) => {
+            let found = format!("{}: {}", e.what(), e.why());
             let check = Check::missing(id, found).costs(
                 "fullbore gup estimates from the outside, by vmsplice against splice and tee",
             );
-            match change {
+            match e.what_to_do() {
                 "" => check,
                 change => check.change(change),
             }
@@ -136,7 +138,7 @@ mod tests {
             sampling: Err("Permission denied".into()),
             kptr_restrict: Some(1),
             shows_addresses: Some(false),
-            gup_test: Err("no gup_test: not here; boot another kernel".into()),
+            gup_test: Err(Error::new("no gup_test", "not here", "boot another kernel")),
         }
     }
 

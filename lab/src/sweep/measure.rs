@@ -8,6 +8,7 @@ use fullbore_sys::{Error, Result, capacity};
 
 use super::{Cell, Method, SCHEMA, Sample, Sweep, Ways};
 use crate::config::Config;
+use crate::failure::because_of;
 use crate::head::Head;
 use crate::ladder::measured;
 use crate::latency::{RoundTrips, round_trips};
@@ -69,7 +70,7 @@ struct Possible {
     /// Its place among all cells.
     cell: usize,
     config: Config,
-    failures: Vec<String>,
+    failures: Vec<Error>,
 }
 
 /// Sweeps. After each event `on_event` decides whether to go on; what was measured so far is returned either way.
@@ -81,11 +82,7 @@ pub fn sweep(
     machine: Machine,
     mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
 ) -> Result<Sweep> {
-    let (mut sweep, mut possible) = empty(options, machine);
-    if possible.is_empty() {
-        let why = sweep.cells.iter().find_map(|c| c.refused.as_deref());
-        return Err(nothing(why.unwrap_or("there are no sizes to combine")));
-    }
+    let (mut sweep, mut possible) = empty(options, machine)?;
     let of = possible.len() * options.rounds;
     let mut done = 0;
     let rounds = plan::rounds(possible.len(), options.rounds, options.seed);
@@ -110,7 +107,7 @@ pub fn sweep(
                 // Ctrl-C reaches the sides of a trial, too; then its failure is no news.
                 Err(_) if on_event(event).is_break() => break 'sweep,
                 // Perhaps this cell cannot be had here; the others go on.
-                Err(e) => failures.push(e.to_string()),
+                Err(e) => failures.push(e),
             }
         }
         sweep.method.rounds_done = round + 1;
@@ -122,22 +119,16 @@ pub fn sweep(
     finish(&mut sweep, &possible);
     let measured = sweep.cells.iter().any(|c| !c.samples.is_empty());
     match possible.iter().find_map(|p| p.failures.last()) {
-        Some(why) if !measured => Err(nothing(why)),
+        Some(e) if !measured => Err(because_of(NOTHING, e, CHOOSE)),
         _ => Ok(sweep),
     }
 }
 
-fn nothing(why: &str) -> Error {
-    let (why, what_to_do) = why.split_once("; ").unwrap_or((why, ""));
-    let what_to_do = match what_to_do {
-        "" => "choose other --buffers and --capacities",
-        other => other,
-    };
-    Error::new("nothing can be swept", why, what_to_do)
-}
+const NOTHING: &str = "nothing can be swept";
+const CHOOSE: &str = "choose other --buffers and --capacities";
 
-/// A sweep without trials, and the cells that can be measured.
-fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
+/// A sweep without trials, and the cells that can be measured, of which there is at least one.
+fn empty(options: &Options, machine: Machine) -> Result<(Sweep, Vec<Possible>)> {
     let page = machine.page_size;
     let mut buffers = options.buffers.clone();
     buffers.sort_unstable();
@@ -145,14 +136,15 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
     let mut asked = options.capacities.clone();
     asked.sort_unstable();
     // Several that were asked for may be rounded up to one.
-    let mut granted: Vec<(u64, Option<String>)> = asked.into_iter().map(grant).collect();
+    let mut granted: Vec<(u64, Option<Error>)> = asked.into_iter().map(grant).collect();
     granted.dedup_by_key(|(capacity, _)| *capacity);
     let (mut cells, mut possible) = (Vec::new(), Vec::new());
+    let mut first_refused = None;
     for (capacity, refusal) in &granted {
         for &buffer in &buffers {
             let refused = match (refusal, options.ways.config(buffer, *capacity, page)) {
-                (Some(why), _) => Some(why.clone()),
-                (None, Err(e)) => Some(e.to_string()),
+                (Some(e), _) => Some(e.clone()),
+                (None, Err(e)) => Some(e),
                 (None, Ok(config)) => {
                     possible.push(Possible {
                         cell: cells.len(),
@@ -162,8 +154,16 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
                     None
                 }
             };
-            cells.push(Cell::new(buffer, *capacity, refused));
+            let why = refused.as_ref().map(Error::to_string);
+            cells.push(Cell::new(buffer, *capacity, why));
+            first_refused = first_refused.or(refused);
         }
+    }
+    if possible.is_empty() {
+        return Err(match first_refused {
+            Some(e) => because_of(NOTHING, &e, CHOOSE),
+            None => Error::new(NOTHING, "there are no sizes to combine", CHOOSE),
+        });
     }
     let Ways {
         write_with,
@@ -191,17 +191,17 @@ fn empty(options: &Options, machine: Machine) -> (Sweep, Vec<Possible>) {
         cells,
         warnings: Vec::new(),
     };
-    (sweep, possible)
+    Ok((sweep, possible))
 }
 
 /// The capacity that a new pipe gets when this much is asked for; or the same again, and why it is refused.
-fn grant(bytes: u64) -> (u64, Option<String>) {
+fn grant(bytes: u64) -> (u64, Option<Error>) {
     let granted = fullbore_sys::calls::pipe()
         .map_err(|e| Error::system("a pipe cannot be made", e, ""))
         .and_then(|(_, end)| capacity::set(end, usize::try_from(bytes).unwrap_or(usize::MAX)));
     match granted {
         Ok(granted) => (granted as u64, None),
-        Err(e) => (bytes, Some(e.to_string())),
+        Err(e) => (bytes, Some(e)),
     }
 }
 
@@ -238,7 +238,7 @@ fn finish(sweep: &mut Sweep, possible: &[Possible]) {
     for Possible { cell, failures, .. } in possible {
         let cell = &mut sweep.cells[*cell];
         if let (true, Some(why)) = (cell.samples.is_empty(), failures.last()) {
-            cell.refused = Some(why.clone());
+            cell.refused = Some(why.to_string());
         }
     }
 }

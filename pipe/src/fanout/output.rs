@@ -9,6 +9,7 @@ use crate::pump::is_refusal;
 use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::private::Private;
 use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::{Reason, Route};
 
 /// An output, and what it still has to get.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub(super) struct Output<T> {
     pub(super) bytes: Vec<u8>,
     /// How many of those were written.
     written: usize,
-    /// Why it cannot be spliced to.
-    pub(super) refusal: Option<String>,
+    /// Why it is not spliced to.
+    pub(super) fallbacks: Vec<(Route, Reason)>,
     pub(super) waits: Waiter,
 }
 
@@ -38,7 +39,7 @@ impl<T: AsFd> Output<T> {
             slots: None,
             bytes: Vec::new(),
             written: 0,
-            refusal: None,
+            fallbacks: Vec::new(),
             waits: Waiter::new(Wait::Block, End::Write),
         }
     }
@@ -69,7 +70,7 @@ impl<T: AsFd> Output<T> {
 
     fn deliver_some(&mut self, alone: bool) -> io::Result<usize> {
         if let Some(slots) = self.slots.as_mut().filter(|s| s.held() > 0) {
-            if self.refusal.is_none() {
+            if self.fallbacks.is_empty() {
                 let flags = if alone {
                     SpliceFlags::empty()
                 } else {
@@ -77,7 +78,10 @@ impl<T: AsFd> Output<T> {
                 };
                 match slots.deliver(&self.to, usize::MAX, flags) {
                     // Nothing has moved, so that another way loses nothing.
-                    Err(e) if is_refusal(&e) => self.refusal = Some(e.to_string()),
+                    Err(e) if is_refusal(&e) => {
+                        let reason = Reason::of("splice", &e);
+                        self.fallbacks.push((Route::Relay, reason));
+                    }
                     other => return other,
                 }
             }

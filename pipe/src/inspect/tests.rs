@@ -26,33 +26,33 @@ fn data(len: usize) -> Vec<u8> {
 }
 
 /// Moves a file through, `most` bytes at a time, into a thread that collects.
-fn through(from: &File, most: usize) -> (Vec<u8>, Vec<u8>, Option<String>) {
+fn through(from: &File, most: usize) -> (Vec<u8>, Vec<u8>, Vec<(Route, Reason)>) {
     let (read_end, write_end) = calls::pipe().unwrap();
     let reader = std::thread::spawn(move || {
         let mut got = Vec::new();
         File::from(read_end).read_to_end(&mut got).unwrap();
         got
     });
-    let (seen, fallback) = inspect_into(from, &write_end, most);
+    let (seen, fallbacks) = inspect_into(from, &write_end, most);
     drop(write_end);
-    (reader.join().unwrap(), seen, fallback)
+    (reader.join().unwrap(), seen, fallbacks)
 }
 
-fn inspect_into(from: &File, to: &OwnedFd, most: usize) -> (Vec<u8>, Option<String>) {
+fn inspect_into(from: &File, to: &OwnedFd, most: usize) -> (Vec<u8>, Vec<(Route, Reason)>) {
     let mut inspect = Inspect::new(from.as_fd(), to.as_fd());
     let mut seen = Vec::new();
     while !inspect.fill(usize::MAX).unwrap().is_empty() {
         seen.extend(inspect.deliver(most).unwrap());
     }
-    (seen, inspect.fallback().map(str::to_owned))
+    (seen, inspect.fallbacks().to_vec())
 }
 
 #[test]
 fn what_is_shown_is_what_arrives() {
     let data = data(3_000_001);
-    let (got, seen, fallback) = through(&file_of(&data), usize::MAX);
+    let (got, seen, fallbacks) = through(&file_of(&data), usize::MAX);
     assert!(got == data && seen == data);
-    assert_eq!(fallback, None);
+    assert_eq!(fallbacks, []);
 }
 
 #[test]
@@ -66,9 +66,14 @@ fn no_private_pipe_means_reading_and_writing() {
         Call::Pipe => Err(Errno::MFILE),
         _ => Ok(len),
     });
-    let (seen, fallback) = inspect_into(&file_of(&data), &target.try_clone().unwrap().into(), 5000);
+    let (seen, fallbacks) =
+        inspect_into(&file_of(&data), &target.try_clone().unwrap().into(), 5000);
     assert!(seen == data);
-    assert!(fallback.unwrap().contains("no private pipe"));
+    let reason = Reason::Refused {
+        call: "pipe",
+        errno: Errno::MFILE.raw_os_error(),
+    };
+    assert_eq!(fallbacks, [(Route::Relay, reason)]);
     let mut got = Vec::new();
     let mut target = target;
     target.rewind().unwrap();
@@ -81,9 +86,9 @@ fn target_that_takes_no_splice_gets_everything_by_hand() {
     let data = data(700_001);
     let target = file_of(b"");
     rustix::fs::fcntl_setfl(&target, OFlags::APPEND).unwrap();
-    let (seen, fallback) =
+    let (seen, fallbacks) =
         inspect_into(&file_of(&data), &target.try_clone().unwrap().into(), 70_000);
-    assert!(seen == data && fallback.is_some());
+    assert!(seen == data && fallbacks.len() == 1);
     let mut got = Vec::new();
     let mut target = target;
     target.rewind().unwrap();
@@ -114,11 +119,11 @@ fn errors_are_told_apart_by_side() {
         inspect.deliver(10).unwrap_err().kind(),
         io::ErrorKind::BrokenPipe
     );
-    assert_eq!(inspect.blame(), End::Write);
+    assert_eq!(inspect.blame(), Side::Output);
     let directory = File::open("/").unwrap();
     let mut inspect = Inspect::new(directory.as_fd(), write_end.as_fd());
     assert!(inspect.fill(10).is_err());
-    assert_eq!(inspect.blame(), End::Read);
+    assert_eq!(inspect.blame(), Side::Input);
 }
 
 proptest! {

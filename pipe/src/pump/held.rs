@@ -1,4 +1,4 @@
-//! The buffer of [`Route::Copy`](super::Route::Copy).
+//! The buffer of [`Route::ReadWrite`](crate::Route::ReadWrite).
 
 use std::io;
 use std::os::fd::BorrowedFd;

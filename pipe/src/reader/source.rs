@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use fullbore_sys::calls::{self, End, SpliceFlags};
 use fullbore_sys::capacity;
-use fullbore_sys::wait::{Wait, Waiter};
+use fullbore_sys::wait::{Wait, Waiter, splice_flags};
 
 #[derive(Debug)]
 pub(super) struct Source<Fd> {
@@ -45,7 +45,7 @@ impl<Fd: AsFd> Source<Fd> {
 
     /// The flags of a splice from here, after whose `WouldBlock` there is [`Self::wait_after`].
     pub(super) fn splice_flags(&self) -> SpliceFlags {
-        self.waiter.wait().splice_flags()
+        splice_flags(self.waiter.wait())
     }
 
     /// The next call returns this error, unless that was `WouldBlock`: by then there may be bytes.

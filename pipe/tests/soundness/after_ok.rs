@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use fullbore::fanout::Fanout;
 use fullbore::inspect::Inspect;
 use fullbore::pump::Pump;
-use fullbore::{Constant, PipeReader, copy, fanout};
+use fullbore::{Constant, PipeReader, Route, copy, fanout};
 use fullbore_sys::writer::Way;
 use fullbore_sys::{calls, capacity};
 use rustix::fs::MemfdFlags;
@@ -121,7 +121,8 @@ fn descriptors_are_held_as_told_and_given_back() {
     if is_to_be_had("descriptors_are_held", Some(Way::Fat)) {
         held(5, || {
             let mut constant = Constant::new(b"y\n");
-            constant.prepare(&write_end).expect("a pipe");
+            constant.prepare(&write_end);
+            assert_eq!(constant.route(), Some(Route::Tee), "{constant:?}");
             constant
         });
     }

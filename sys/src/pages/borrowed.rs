@@ -43,6 +43,7 @@ use crate::calls::fault::{Call, LeaveOut, allow, leaves_out};
 use crate::capacity::MOST_UNASKED;
 use crate::error::{Error, Result};
 use crate::private::Private;
+use crate::reason::Reason;
 
 /// Bytes of a slice that are whole huge pages of so many bytes, as offsets.
 pub(crate) fn whole_pages(bytes: &[u8], page: usize) -> Range<usize> {
@@ -148,7 +149,12 @@ pub(crate) fn queue(part: &[u8], least: usize) -> Result<Part> {
         // the pages: that is proven below, or else nobody but this pipe has ever held them, and it is dropped.
         let taken = unsafe { pipe.lend(&part[queued..len]) };
         queued += taken.map_err(|e| {
-            Error::system("memory cannot be lent", e, "a sandbox may forbid vmsplice")
+            Error::refused(
+                "memory cannot be lent",
+                "vmsplice",
+                e,
+                "a sandbox may forbid it",
+            )
         })?;
         queue.pipes.push(pipe);
     }
@@ -190,11 +196,8 @@ pub(crate) fn try_the_look() -> Result<()> {
         }
     }
     let what = "nothing tells whether a forked child shares memory";
-    Err(Error::new(
-        what,
-        "/proc/self/pagemap does not show it here",
-        "",
-    ))
+    let why = "/proc/self/pagemap does not show here whether a forked child shares memory";
+    Err(Error::because(what, Reason::Unsupported(why.into())))
 }
 
 /// Makes a huge page again of what became small pages when it was written to while somebody held it (`MADV_COLLAPSE`, Linux

@@ -1,7 +1,7 @@
 //! How much memory of this process a turn has to go through: private memory in small pages.
 
 use crate::error::{Error, Result};
-use crate::size::Size;
+use crate::reason::Reason;
 
 /// With more than this, turns would take more than a third of the time even of a large pool: each MiB takes 18 to 37 µs
 /// (`docs/measurements.md`), and 64 MiB are sent in some 6 ms.
@@ -31,16 +31,11 @@ pub(crate) fn check() -> Result<()> {
 }
 
 fn refusal(small: u64) -> Option<Error> {
-    let why = format!(
-        "it has {} of private memory in small pages, and more than {} take too long to be made copy-on-write",
-        Size(small & !0xf_ffff),
-        Size(AT_MOST)
-    );
-    let error = Error::new(
-        "copy-on-write is too dear in a process of this size",
-        why,
-        "use it in a smaller process",
-    );
+    let reason = Reason::ProcessTooLarge {
+        has: small,
+        most: AT_MOST,
+    };
+    let error = Error::because("copy-on-write is too costly", reason);
     (small > AT_MOST).then(|| error.that_may_pass())
 }
 

@@ -83,22 +83,26 @@ impl Mark {
 pub(super) fn wiped<const N: usize>() -> Result<&'static [AtomicU64; N]> {
     let len = rustix::param::page_size();
     debug_assert!(size_of::<[AtomicU64; N]>() <= len);
-    let refused = |e| {
-        Error::system(
+    let refused = |call, e| {
+        Error::refused(
             "no memory that a forked child gets empty",
+            call,
             e,
             "use Linux 4.14 or newer; a sandbox may forbid madvise",
         )
     };
-    let start = map_anonymous(len, MapFlags::PRIVATE).map_err(refused)?;
+    let start = map_anonymous(len, MapFlags::PRIVATE).map_err(|e| refused("mmap", e))?;
     if let Err(e) = wipe_on_fork(start, len) {
         // SAFETY: the mapping was made above, and nothing refers to it.
         let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
-        return Err(refused(e));
+        return Err(refused(WIPE_ON_FORK, e));
     }
     // SAFETY: a page that is never unmapped, aligned, zeroed by the kernel, and used as these atomic numbers only.
     Ok(unsafe { start.cast().as_ref() })
 }
+
+/// What [`wipe_on_fork`] calls.
+pub(super) const WIPE_ON_FORK: &str = "madvise(MADV_WIPEONFORK)";
 
 /// Makes a part of our own memory empty in a forked child.
 pub(super) fn wipe_on_fork(start: NonNull<u8>, len: usize) -> rustix::io::Result<()> {

@@ -11,13 +11,14 @@ use rustix::io::Errno;
 use rustix::mm::Advice;
 
 use super::faults::{self, Shown};
-use super::forked::{Owner, wipe_on_fork};
+use super::forked::{Owner, WIPE_ON_FORK, wipe_on_fork};
 use super::queue::Queue;
 use super::turns::{LentAt, Turns};
 use super::{PageKind, map_aligned, map_beside, page_size, proof};
 use crate::calls::fault::{Call, allow};
 use crate::calls::{self, SpliceFlags};
 use crate::error::{Error, Result};
+use crate::reason::Reason;
 use crate::size::Size;
 
 /// Larger huge pages (32 MiB with 16 KiB base pages, 512 MiB with 64 KiB) are too much memory to lend and to zero at a time.
@@ -61,17 +62,16 @@ impl HugePage {
     pub(super) fn beside(other: Option<&Self>, after_fork: AfterFork) -> Result<Self> {
         let len = page_size(PageKind::Huge)?;
         if len > LARGEST {
-            return Err(Error::new(
-                "huge pages cannot be lent",
-                format!("here they are of {}", Size(len as u64)),
-                "",
-            ));
+            let why = format!("huge pages are of {} here", Size(len as u64));
+            let reason = Reason::Unsupported(why.into());
+            return Err(Error::because("huge pages cannot be lent", reason));
         }
-        let refused = |e| Error::system("no memory to lend to a pipe", e, "free memory");
+        let refused =
+            |call, e| Error::refused("no memory to lend to a pipe", call, e, "free memory");
         let beside = other.and_then(|other| map_beside(other.start, len));
         let start = match beside {
             Some(start) => start,
-            None => map_aligned(len, len).map_err(refused)?,
+            None => map_aligned(len, len).map_err(|e| refused("mmap", e))?,
         };
         let mut page = Self {
             start,
@@ -79,11 +79,12 @@ impl HugePage {
             after_fork,
         };
         page.advise(0..len, Advice::LinuxHugepage)
-            .map_err(refused)?;
+            .map_err(|e| refused("madvise(MADV_HUGEPAGE)", e))?;
         if after_fork == AfterFork::Empty {
             wipe_on_fork(start, len).map_err(|e| {
-                Error::system(
+                Error::refused(
                     "no memory that a forked child gets empty",
+                    WIPE_ON_FORK,
                     e,
                     "a sandbox may forbid madvise",
                 )
@@ -156,19 +157,12 @@ impl HugePage {
                 huge.map(|huge| huge >= self.len)
             }
         };
-        let refused = |why| {
-            Error::new(
-                "huge pages refused",
-                why,
-                "free memory, or set /sys/kernel/mm/transparent_hugepage/enabled to madvise",
-            )
-        };
+        let refused = |reason| Error::because("huge pages refused", reason);
+        let unknown = "nothing here tells whether the kernel gave huge pages";
         match huge {
             Some(true) => Ok(()),
-            Some(false) => Err(refused("the kernel gave small ones").that_may_pass()),
-            None => Err(refused(
-                "nothing here tells whether the kernel gave huge ones",
-            )),
+            Some(false) => Err(refused(Reason::NoHugePages).that_may_pass()),
+            None => Err(refused(Reason::Unsupported(unknown.into()))),
         }
     }
 

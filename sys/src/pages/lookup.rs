@@ -55,20 +55,21 @@ impl Lookup {
     /// # Errors
     /// No /proc, or no right to look: then nothing tells what memory is.
     pub(super) fn new() -> Result<Self> {
-        let open = |path| {
+        let open = |path, call| {
             File::open(path)
-                .map_err(|e| Error::system("nothing tells what memory is", e, "mount /proc"))
+                .map_err(|e| Error::refused("nothing tells what memory is", call, e, "mount /proc"))
         };
         Ok(Self {
-            pagemap: open("/proc/self/pagemap")?,
-            maps: open("/proc/self/maps")?,
+            pagemap: open("/proc/self/pagemap", "open(/proc/self/pagemap)")?,
+            maps: open("/proc/self/maps", "open(/proc/self/maps)")?,
         })
     }
 
     /// The parts of a range that are mapped by huge pages: Linux 6.7.
     pub(super) fn huge(&self, range: Range<usize>) -> Result<Vec<Range<usize>>> {
         let huge = scan::mapped_huge(&self.pagemap, range.start as u64..range.end as u64);
-        let huge = huge.map_err(|e| cannot_tell(e, "use Linux 6.7 or newer"))?;
+        let huge =
+            huge.map_err(|e| cannot_tell("ioctl(PAGEMAP_SCAN)", e, "use Linux 6.7 or newer"))?;
         Ok(huge
             .into_iter()
             .map(|r| r.start as usize..r.end as usize)
@@ -90,7 +91,10 @@ impl Lookup {
             match unsafe { ioctl(&self.maps, asked) } {
                 Ok(()) => {}
                 Err(Errno::INTR) => continue,
-                Err(e) => return Err(cannot_tell(e.into(), "use Linux 6.11 or newer")),
+                Err(e) => {
+                    let what_to_do = "use Linux 6.11 or newer";
+                    return Err(cannot_tell("ioctl(PROCMAP_QUERY)", e.into(), what_to_do));
+                }
             }
             let small = query.vma_page_size == rustix::param::page_size() as u64;
             let of_file = query.inode != 0 || query.vma_flags & VMA_SHARED != 0;
@@ -119,7 +123,7 @@ impl Lookup {
         let read = self
             .pagemap
             .read_exact_at(&mut entries, (range.start / page * 8) as u64);
-        read.map_err(|e| cannot_tell(e, ""))?;
+        read.map_err(|e| cannot_tell("pread(/proc/self/pagemap)", e, ""))?;
         let mut entries = entries
             .as_chunks::<8>()
             .0
@@ -129,8 +133,9 @@ impl Lookup {
     }
 }
 
-fn cannot_tell(e: io::Error, what_to_do: &str) -> Error {
-    Error::system("the kernel does not tell what memory is", e, what_to_do)
+fn cannot_tell(call: &'static str, e: io::Error, what_to_do: &str) -> Error {
+    let what = "the kernel does not tell what memory is";
+    Error::refused(what, call, e, what_to_do)
 }
 
 #[cfg(test)]

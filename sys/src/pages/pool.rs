@@ -9,7 +9,7 @@ use super::turns::{LentAt, Turns};
 use crate::calls::fault::{LeaveOut, leaves_out};
 use crate::calls::{self, SpliceFlags};
 use crate::error::{Error, Result};
-use crate::size::Size;
+use crate::reason::Reason;
 
 /// A pool that is smaller than this, in bytes, was asked for: it stays as it is, whatever its turns cost.
 const SMALLEST: usize = 16 << 20;
@@ -135,16 +135,11 @@ impl Pool {
             return Ok(());
         }
         self.too_dear = 0;
-        let error = Error::new(
-            "copy-on-write is too dear in a process of this size",
-            format!(
-                "to make the memory so takes {} µs for each {}, which are sent in {} µs",
-                took.as_micros(),
-                Size(bytes as u64),
-                round.as_micros()
-            ),
-            "use it in a smaller process",
-        );
+        let reason = Reason::TooCostly {
+            takes: took,
+            sending: round,
+        };
+        let error = Error::because("copy-on-write is too costly", reason);
         Err(error.that_may_pass()) // the machine may have been busy
     }
 }
@@ -175,26 +170,24 @@ pub(crate) enum OnWrite {
 /// No huge page, no pipe, no child, or vmsplice or splice refused.
 pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
     const LEN: usize = 4096;
-    let refused = |e| {
-        Error::system(
-            "copy-on-write cannot be tried",
-            e,
-            "a sandbox may forbid it",
-        )
+    let refused = |call| {
+        let what = "copy-on-write cannot be tried";
+        move |e| Error::refused(what, call, e, "a sandbox may forbid it")
     };
     let mut pages = HugePages::new(HugePage::new(AfterFork::Copied)?, None)?;
-    let (first_out, first_in) = calls::pipe().map_err(refused)?;
-    let (held, keep) = calls::pipe().map_err(refused)?;
+    let (first_out, first_in) = calls::pipe().map_err(refused("pipe"))?;
+    let (held, keep) = calls::pipe().map_err(refused("pipe"))?;
     let mut got = [0; LEN];
     // Something else may hold a page for a moment: looked at three times.
     for is_held in [true, false, false, false] {
         pages.free_mut()[..LEN].fill(1);
         let nonblocking = SpliceFlags::NONBLOCK;
-        pages.send(&first_in, LEN, nonblocking).map_err(refused)?;
+        let sent = pages.send(&first_in, LEN, nonblocking);
+        sent.map_err(refused("vmsplice"))?;
         if is_held {
-            calls::splice(&first_out, &keep, LEN, nonblocking).map_err(refused)?;
+            calls::splice(&first_out, &keep, LEN, nonblocking).map_err(refused("splice"))?;
         } else {
-            calls::read(&first_out, &mut got).map_err(refused)?;
+            calls::read(&first_out, &mut got).map_err(refused("read"))?;
         }
         turn()?;
         pages.close();
@@ -209,7 +202,7 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
                 Shown::Nothing => {
                     let why = "getrusage(2) does not count faults here";
                     let what = "who holds a page does not show";
-                    return Err(Error::new(what, why, "a sandbox may forbid it"));
+                    return Err(Error::because(what, Reason::Unsupported(why.into())));
                 }
             }
             pages = HugePages::new(HugePage::new(AfterFork::Copied)?, None)?;
@@ -219,7 +212,7 @@ pub(crate) fn try_copy_on_write() -> Result<OnWrite> {
         // only reader is this function, which takes either.
         unsafe { pages.go_on_with(page) };
         pages.free_mut()[..LEN].fill(2);
-        let n = calls::read(&held, &mut got).map_err(refused)?;
+        let n = calls::read(&held, &mut got).map_err(refused("read"))?;
         if got[..n] != [1; LEN] {
             return Ok(OnWrite::ChangesWhatIsHeld);
         }

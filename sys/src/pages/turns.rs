@@ -21,6 +21,7 @@ use super::forked::wiped;
 use crate::calls;
 use crate::calls::fault::{Call, allow};
 use crate::error::{Error, Result};
+use crate::reason::Reason;
 
 /// A child that has not left after so long never will: it is left behind, and no more turns are made by this writer.
 const CHILD_AT_MOST: Duration = Duration::from_secs(2);
@@ -91,8 +92,9 @@ impl Turns {
         let start = Instant::now();
         while self.locked.swap(1, Ordering::SeqCst) != 0 {
             if start.elapsed() > CHILD_AT_MOST {
-                let why = "another thread has been making it for too long";
-                return Err(Error::new("no turn", why, "").that_may_pass());
+                let why = "another thread makes memory copy-on-write, and has done so for too long";
+                let error = Error::because("no turn", Reason::Other(why.into()));
+                return Err(error.that_may_pass());
             }
             std::thread::yield_now();
         }
@@ -133,7 +135,7 @@ const NO_CHILD: &str = "no child to make memory copy-on-write with";
 fn refused(e: Errno) -> Error {
     let what_to_do =
         "raise the limit of processes (ulimit -u, pids.max); a sandbox may forbid clone";
-    Error::system(NO_CHILD, e, what_to_do)
+    Error::refused(NO_CHILD, "clone", e, what_to_do)
 }
 
 /// Makes a child and waits until it has gone.
@@ -146,7 +148,7 @@ fn child_that_leaves_at_once() -> Result<()> {
 fn child_that_stays_for<T>(look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let what_to_do = "close some descriptors";
-    let told = eventfd(0, flags).map_err(|e| Error::system(NO_CHILD, e, what_to_do))?;
+    let told = eventfd(0, flags).map_err(|e| Error::refused(NO_CHILD, "eventfd", e, what_to_do))?;
     allow(Call::Clone, 0).map_err(refused)?;
     let child = clone_and_leave(Some(&told)).map_err(refused)?;
     let seen = look();
@@ -176,13 +178,17 @@ impl Leaving {
         let lost = "the child that makes memory copy-on-write is lost";
         // Asleep, since the child may need this very CPU.
         if !calls::poll(&self.leaves, PollFlags::IN, Some(CHILD_AT_MOST)).unwrap_or(true) {
-            return Err(Error::new(lost, "it has not left after 2 seconds", ""));
+            let why = "the child that makes memory copy-on-write has not left after 2 seconds";
+            return Err(Error::because(lost, Reason::Other(why.into())));
         }
         loop {
             match wait_for(self.child) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::system(lost, e, "let nobody else wait for it")),
+                Err(e) => {
+                    let what_to_do = "let nobody else wait for it";
+                    return Err(Error::refused(lost, "waitid", e, what_to_do));
+                }
             }
         }
     }

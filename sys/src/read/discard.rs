@@ -20,8 +20,9 @@ impl Discard {
     /// There is no /dev/null that may be written.
     pub fn new() -> Result<Self> {
         let null = File::options().write(true).open("/dev/null").map_err(|e| {
-            Error::system(
+            Error::refused(
                 "/dev/null cannot be opened",
+                "open(/dev/null)",
                 e,
                 "create it: mknod -m 666 /dev/null c 1 3",
             )

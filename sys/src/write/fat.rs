@@ -71,7 +71,8 @@ impl Ends {
         let pair = allow(Call::Socketpair, 0).and_then(|_| {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         });
-        let (tx, rx) = pair.map_err(|e| Error::system("no socket for fat slots", e, ""))?;
+        let (tx, rx) =
+            pair.map_err(|e| Error::refused("no socket for fat slots", "socketpair", e, ""))?;
         let _ = set_socket_send_buffer_size(&tx, SEND_BUFFER); // a smaller one holds fewer fragments
         Ok(Self { tx, rx })
     }
@@ -99,11 +100,12 @@ impl Fat {
         if !self.owner.is_this_process() {
             *self = Self::new()?;
         }
-        match calls::send_pieces(&self.ends.tx, bytes, FRAGMENT) {
+        let refused = |e| Error::refused("no fat slots", "sendmmsg", e, "a sandbox may forbid it");
+        calls::send_pieces(&self.ends.tx, bytes, FRAGMENT).map_err(|e| match e.kind() {
             // Not the pipe is full: the socket has no room although it is empty.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Errno::NOBUFS.into()),
-            other => other,
-        }
+            io::ErrorKind::WouldBlock => refused(Errno::NOBUFS.into()).into(),
+            _ => refused(e).into(),
+        })
     }
 
     /// Moves up to `len` staged bytes into a pipe.

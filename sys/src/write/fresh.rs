@@ -3,7 +3,7 @@
 use super::{Lender, Round, align};
 use crate::error::{Error, Result};
 use crate::pages::{HugePages, Lend};
-use crate::size::Size;
+use crate::reason::Reason;
 
 /// Memory whose pages are lent to a pipe and then abandoned.
 ///
@@ -57,14 +57,8 @@ impl Fresh {
         if !self.held {
             return Ok(());
         }
-        let error = Error::new(
-            "too much memory is held",
-            format!(
-                "the reader, or whoever it has passed the data on to, still has what was sent {} ago",
-                Size(LOOK_EVERY as u64)
-            ),
-            "read on, or copy instead of splicing",
-        );
+        let bytes = LOOK_EVERY as u64;
+        let error = Error::because("too much memory is held", Reason::Held { bytes });
         Err(error.that_may_pass())
     }
 }

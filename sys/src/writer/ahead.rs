@@ -14,6 +14,7 @@ use super::{Unbuffered, Way};
 use crate::calls::{self, SpliceFlags};
 use crate::error::is_passing;
 use crate::pages::forked::Owner;
+use crate::reason::Reason;
 use crate::write::fresh::PIECE;
 
 /// Whether bytes may wait in the writer while the pipe is full.
@@ -210,19 +211,14 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// As for [`refuse`](Self::refuse).
     pub(super) fn refuse_by(&mut self, way: Way, error: io::Error) -> io::Result<()> {
         let may_pass = is_passing(&error);
-        self.refuse(way, error, may_pass)
+        self.refuse(way, Reason::of(way.call(), &error), may_pass)
     }
 
     /// Gives a way up, and takes out of it what waits there, and the block.
     ///
     /// # Errors
     /// What waits cannot be read out of a pipe of our own. It stays there.
-    pub(super) fn refuse(
-        &mut self,
-        way: Way,
-        reason: impl std::fmt::Display,
-        may_pass: bool,
-    ) -> io::Result<()> {
+    pub(super) fn refuse(&mut self, way: Way, reason: Reason, may_pass: bool) -> io::Result<()> {
         if self.block.way == way && way.lends() && self.block.left > 0 {
             let _ = self.move_block_to_heap(); // an error says that there is none
         }

@@ -4,7 +4,6 @@
 #[allow(unsafe_code)]
 mod tests;
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -17,6 +16,7 @@ use super::{Unbuffered, Way, is_refusal};
 use crate::error::Error;
 use crate::pages::{PageKind, Part, page_size, queue, turn, whole_pages};
 use crate::probe;
+use crate::reason::Reason;
 use crate::write::fresh::PIECE;
 
 /// Bytes that one turn serves at most: 16 private pipes, a quarter of what a user may have without privilege.
@@ -32,7 +32,7 @@ const REMEMBERED: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     bytes: u64,
-    why_not: Option<Cow<'static, str>>,
+    why_not: Option<Reason>,
     worth: Worth,
     /// Refused for all memory.
     refused: Option<Refusal>,
@@ -44,14 +44,14 @@ pub(super) struct Lending {
 
 #[derive(Debug)]
 struct Refusal {
-    why: Cow<'static, str>,
+    why: Reason,
     /// `None` means for good.
     until: Option<Instant>,
     pause: Duration,
 }
 
 impl Refusal {
-    fn new(why: Cow<'static, str>, may_pass: bool, before: Option<&Self>) -> Self {
+    fn new(why: Reason, may_pass: bool, before: Option<&Self>) -> Self {
         let pause = before.map_or(PAUSE.start, |before| (before.pause * 2).min(PAUSE.end));
         Self {
             why,
@@ -70,13 +70,13 @@ impl Lending {
         self.bytes
     }
 
-    pub(super) fn why_not(&self) -> Option<String> {
-        self.why_not.clone().map(Cow::into_owned)
+    pub(super) fn why_not(&self) -> Option<Reason> {
+        self.why_not.clone()
     }
 
     /// Lends nothing more for a while, or at all. Returns why.
-    fn refuse_all(&mut self, error: &Error) -> Cow<'static, str> {
-        let why = Cow::from(error.to_string());
+    fn refuse_all(&mut self, error: &Error) -> Reason {
+        let why = Reason::from(error);
         self.why_not = Some(why.clone());
         let refusal = Refusal::new(why.clone(), error.is_passing(), self.refused.as_ref());
         self.refused = Some(refusal);
@@ -90,7 +90,7 @@ impl Lending {
             .iter()
             .position(is_it)
             .map(|i| self.memory.remove(i));
-        let refusal = Refusal::new(why.into(), true, before.as_ref().map(|(_, r)| r));
+        let refusal = Refusal::new(Reason::Memory(why), true, before.as_ref().map(|(_, r)| r));
         if self.memory.len() == REMEMBERED {
             self.memory.remove(0);
         }
@@ -98,7 +98,7 @@ impl Lending {
     }
 
     /// Why these addresses, or any, are not to be asked about now.
-    fn is_refused(&self, addresses: &Range<usize>) -> Option<&Cow<'static, str>> {
+    fn is_refused(&self, addresses: &Range<usize>) -> Option<&Reason> {
         let of_memory = self.memory.iter().filter(|(r, _)| overlap(r, addresses));
         let mut refusals = self.refused.iter().chain(of_memory.map(|(_, r)| r));
         let now = Instant::now();
@@ -212,8 +212,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         let refused = match self.why_copied(bytes) {
             Ok(whole) => {
                 let lends = self.lends_always() || self.lending.worth.lends();
-                self.lending.why_not =
-                    (!lends).then_some("copying is as fast, or is being tried".into());
+                self.lending.why_not = (!lends).then_some(Reason::Slower);
                 return Some((whole, lends));
             }
             Err(refused) => refused,
@@ -227,19 +226,19 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self.forced == Some(Way::Cow)
     }
 
-    fn why_copied(&mut self, bytes: &[u8]) -> Result<Range<usize>, Cow<'static, str>> {
+    fn why_copied(&mut self, bytes: &[u8]) -> Result<Range<usize>, Reason> {
         let whole = match huge_page() {
             Some(page) if bytes.len() >= page => whole_pages(bytes, page),
-            Some(_) => return Err("it is smaller than a huge page".into()),
-            None => return Err("there are no huge pages that can be lent".into()),
+            Some(_) => return Err(Reason::TooShort),
+            None => return Err(Reason::Memory("there are no huge pages that can be lent")),
         };
         match self.forced {
             Some(Way::Cow) => {}
             None if self.copy_on_write => {}
-            _ => return Err("the writer does not allow copy-on-write".into()),
+            _ => return Err(Reason::NotAllowed),
         }
         if whole.is_empty() {
-            return Err("it has no whole huge page".into());
+            return Err(Reason::TooShort);
         }
         let start = bytes.as_ptr() as usize;
         if let Some(why) = self
@@ -248,11 +247,11 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         {
             return Err(why.clone());
         }
-        if let Some(why) = self.decided().only_write {
-            return Err(why.into());
+        if let Some(why) = &self.decided().only_write {
+            return Err(why.clone());
         }
         if self.is_nonblocking() {
-            return Err("the pipe does not block".into());
+            return Err(Reason::NonBlocking);
         }
         if let Some(error) = probe::lend_refusal() {
             return Err(self.lending.refuse_all(&error));
@@ -266,7 +265,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         }
         if whole.len() < self.lending.worth.least() {
             self.lending.worth.ask_again(Instant::now());
-            return Err("a turn would take more than a third of the time of copying it".into());
+            return Err(self.lending.worth.too_costly(whole.len()));
         }
         Ok(whole)
     }
@@ -324,7 +323,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
                 (queue, len)
             }
             Ok(Part::Refused(len, why)) => {
-                lending.why_not = Some(why.into());
+                lending.why_not = Some(Reason::Memory(why));
                 lending.of_memory = Some(why);
                 return Ok(Lent::Refused(len));
             }
@@ -349,8 +348,9 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             }
             // Nothing has moved: it goes another way.
             Err(e) if is_refusal(&e) => {
-                let error = Error::system(
+                let error = Error::refused(
                     "what was lent cannot be sent",
+                    "splice",
                     e,
                     "a sandbox may forbid splice",
                 );

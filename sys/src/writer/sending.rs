@@ -9,7 +9,8 @@ use super::ways::Ways;
 use super::{LARGE, Unbuffered, Way};
 use crate::calls::{self, End, SpliceFlags};
 use crate::capacity;
-use crate::wait::{Wait, events};
+use crate::reason::Reason;
+use crate::wait::{Wait, events, splice_flags};
 use crate::write::Lender;
 use crate::write::fat::FRAGMENT;
 
@@ -107,7 +108,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
 
     /// vmsplice knows nothing of `O_NONBLOCK`, so the flag of the call must say it.
     fn flags(&self) -> SpliceFlags {
-        let flags = self.waiter.wait().splice_flags();
+        let flags = splice_flags(self.waiter.wait());
         if flags.is_empty() && self.is_nonblocking() {
             return SpliceFlags::NONBLOCK;
         }
@@ -220,7 +221,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         let complete = matches!((&staged, &delivered), (Ok(s), Ok(d)) if s == d);
         match if complete { Ok(()) } else { fat.discard() } {
             Ok(()) => self.decided().fat = Some(fat),
-            Err(e) => self.refuse(Way::Fat, &e, e.is_passing())?,
+            Err(e) => self.refuse(Way::Fat, Reason::from(&e), e.is_passing())?,
         }
         staged.and(delivered)
     }
@@ -314,7 +315,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
                 Ok(false) => {}
                 Ok(true) => since = since.map(|_| Instant::now()), // that was for all that is to come
                 Err(e) => {
-                    self.refuse(form.way, &e, e.is_passing())?;
+                    self.refuse(form.way, Reason::from(&e), e.is_passing())?;
                     continue;
                 }
             }

@@ -1,6 +1,5 @@
 //! The ways into a pipe that are ready, those that were refused, and why.
 
-use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -10,6 +9,8 @@ use super::Way;
 use super::choice::{Choice, Limits};
 use super::later::Later;
 use crate::error::{Error, Result};
+use crate::reason::Reason;
+use crate::route::Route;
 use crate::write::Lender;
 use crate::write::cow::Cow;
 use crate::write::fat::Fat;
@@ -24,11 +25,11 @@ pub(super) struct Ways {
     fresh: Option<Fresh>,
     pub(super) fat: Option<Fat>,
     pub(super) choice: Choice,
-    pub(super) fallbacks: Vec<(Way, String)>,
+    pub(super) fallbacks: Vec<(Route, Reason)>,
     later: Later,
     pub(super) capacity: Option<usize>,
     /// Why nothing but `write(2)` can be taken, whatever the kernel allows.
-    pub(super) only_write: Option<&'static str>,
+    pub(super) only_write: Option<Reason>,
 }
 
 impl Ways {
@@ -53,14 +54,14 @@ impl Ways {
         // The one that is set up soonest comes first.
         let better = [Way::Fresh, Way::Cow, Way::Fat];
         let better: Vec<Way> = better.into_iter().filter(|&w| allowed(w)).collect();
-        let refused = ways.only_write;
-        if !keep_capacity && !matches!(refused, Some(NOT_A_PIPE | NOT_WRITABLE)) {
+        let refused = ways.only_write.clone();
+        if !keep_capacity && !matches!(refused, Some(Reason::NotAPipe | Reason::NotWritable)) {
             let _ = capacity::largest(fd); // what was granted is read back below
         }
         ways.capacity = capacity::get(fd).ok();
         if let Some(reason) = refused {
             for way in better {
-                ways.refuse(way, reason, false);
+                ways.refuse(way, reason.clone(), false);
             }
             return ways;
         }
@@ -144,7 +145,7 @@ impl Ways {
 
     /// Gives a way up, for good or until it is asked for again. Nothing of what is being written has been taken by it, and
     /// nothing waits there.
-    pub(super) fn refuse(&mut self, way: Way, reason: impl fmt::Display, may_pass: bool) {
+    pub(super) fn refuse(&mut self, way: Way, reason: Reason, may_pass: bool) {
         match way {
             // One that waits until the reader lets go of its pages is still needed, to look whether it has.
             Way::Fresh if self.fresh.as_ref().is_some_and(Fresh::is_held) => {}
@@ -154,8 +155,8 @@ impl Ways {
             Way::Copy => {}
         }
         self.choice.remove(way);
-        self.fallbacks.retain(|(refused, _)| *refused != way);
-        self.fallbacks.push((way, reason.to_string()));
+        self.forget_refusal(way);
+        self.fallbacks.push((way.route(), reason));
         if may_pass {
             self.later.put_off(way, Instant::now());
         }
@@ -171,11 +172,15 @@ impl Ways {
         };
         match self.make_ready(way) {
             Ok(()) => {
-                self.fallbacks.retain(|(refused, _)| *refused != way);
+                self.forget_refusal(way);
                 self.choice.add(way);
             }
-            Err(e) => self.refuse(way, &e, e.is_passing()),
+            Err(e) => self.refuse(way, Reason::from(&e), e.is_passing()),
         }
+    }
+
+    fn forget_refusal(&mut self, way: Way) {
+        self.fallbacks.retain(|(route, _)| *route != way.route());
     }
 
     fn make_ready(&mut self, way: Way) -> Result<()> {
@@ -209,20 +214,16 @@ fn possible(refusal: Option<Error>) -> Result<()> {
     refusal.map_or(Ok(()), Err)
 }
 
-const NOT_A_PIPE: &str = "the output is not a pipe";
-const NOT_WRITABLE: &str = "the descriptor is not open for writing";
-const PACKETS: &str = "the pipe keeps packets (O_DIRECT)";
-
 /// Why nothing but `write(2)` can be taken here, whatever the kernel allows.
-fn only_write(fd: BorrowedFd<'_>) -> Option<&'static str> {
+fn only_write(fd: BorrowedFd<'_>) -> Option<Reason> {
     if !calls::is_pipe(fd) {
-        return Some(NOT_A_PIPE);
+        return Some(Reason::NotAPipe);
     }
     let flags = rustix::fs::fcntl_getfl(fd).ok()?;
     // At a read end vmsplice takes bytes out of the pipe; write(2) knows what is wrong.
     if flags & OFlags::ACCMODE == OFlags::RDONLY {
-        return Some(NOT_WRITABLE);
+        return Some(Reason::NotWritable);
     }
     // Only write(2) makes packets: what is lent or spliced becomes a stream.
-    flags.contains(OFlags::DIRECT).then_some(PACKETS)
+    flags.contains(OFlags::DIRECT).then_some(Reason::Packets)
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::reason::Reason;
+
 /// A turn may take this part of the time of copying.
 const TURN_OF_COPY: u32 = 3;
 /// Seconds that a byte takes to copy, until that is known: 4 GiB/s.
@@ -66,6 +68,14 @@ impl Worth {
     pub(super) fn least(&self) -> usize {
         let turn = self.turn.unwrap_or_default() * TURN_OF_COPY;
         (turn.as_secs_f64() / self.copy) as usize
+    }
+
+    /// Why this many bytes are not lent, which are fewer than the [`least`](Self::least).
+    pub(super) fn too_costly(&self, bytes: usize) -> Reason {
+        Reason::TooCostly {
+            takes: self.turn.unwrap_or_default(),
+            sending: Duration::try_from_secs_f64(self.copy * bytes as f64).unwrap_or_default(),
+        }
     }
 
     /// Lets the time of a turn be found out again, where it was too long some time ago.

@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use fullbore::pump::Route;
+use fullbore::Route;
+use fullbore::pump::Side;
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::wait::{Wait, Waiter};
 
@@ -45,29 +46,29 @@ impl Transfer<'_> {
                             None => break Ok(()),
                         }
                     }
-                    Err(e) => break Err((End::Read, e)),
+                    Err(e) => break Err((Side::Input, e)),
                 }
             }
             self.counters.buffers(end - start);
             let most = self.permitted(&buffer[start..end], allowed);
             let write = || calls::write(self.output, &buffer[start..start + most]);
             match writes.until_ready(self.output, write) {
-                Ok(0) => break Err((End::Write, ErrorKind::WriteZero.into())),
+                Ok(0) => break Err((Side::Output, ErrorKind::WriteZero.into())),
                 Ok(n) => {
                     let lines = self.look_at(&buffer[start..start + n]);
                     start += n;
                     if let Err(e) = self.arrived(n, lines) {
-                        break Err((End::Write, e));
+                        break Err((Side::Output, e));
                     }
                 }
-                Err(e) => break Err((End::Write, e)),
+                Err(e) => break Err((Side::Output, e)),
             }
         };
         let why = match self.plan.buffer {
             Some(_) => WHY_BUFFER,
             None => "-E skips what cannot be read",
         };
-        (moved, format!("{}, since {why}", Route::Copy))
+        (moved, format!("{}, since {why}", Route::ReadWrite))
     }
 
     /// Goes on behind an error: how many null bytes stand for what was skipped. None ends the file.

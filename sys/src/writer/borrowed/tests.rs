@@ -9,6 +9,7 @@ use super::*;
 use crate::calls::fault::{Call, LeaveOut, inject, leave_out};
 use crate::calls::{self, SpliceFlags};
 use crate::pages::{Pages, Request};
+use crate::route::Route;
 use crate::testing::sequence::{Rng, Sequence};
 use crate::testing::watch::{for_each_seed, shout};
 
@@ -138,13 +139,17 @@ fn child_that_is_refused_leaves_a_copy_and_the_reason() {
             };
             assert!(writer.bytes_lent() <= most, "{}", writer.path());
             let before = writer.bytes_lent();
-            let path = writer.path().to_string();
-            let why = if call == Call::Clone {
-                "no child"
+            let path = writer.path();
+            let name = if call == Call::Clone {
+                "clone"
             } else {
-                "is lost"
+                "waitid"
             };
-            assert!(path.contains("not lent: ") && path.contains(why), "{path}");
+            let why = Reason::Refused {
+                call: name,
+                errno: errno.raw_os_error(),
+            };
+            assert!(path.fallbacks.contains(&(Route::Lent, why)), "{path}");
             // What may pass is asked for again, other reasons are for good.
             let mut sent = 18 * MIB;
             for _ in 0..if may_pass { 50 } else { 5 } {
