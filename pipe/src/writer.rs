@@ -19,9 +19,11 @@ pub use block::Block;
 pub use unsent::Unsent;
 use window::Window;
 
-/// Bytes that are buffered where they are copied into the pipe: at first, and at most, which the second-level cache still holds.
+/// Bytes that are buffered where they are copied into the pipe: in the beginning, and when the pipe has become larger. A write
+/// that is not much smaller than the pipe has writer and reader wait for each other: 1 MiB into a pipe of 64 KiB takes 0.25 ms by
+/// 8 KiB, 0.8 ms by 16 KiB and 1.4 ms by 64 KiB (`docs/measurements.md`).
 const COPIED_AT_FIRST: usize = 8 << 10;
-const COPIED_AT_MOST: usize = 256 << 10;
+const COPIED: usize = 64 << 10;
 /// After so many bytes it is looked whether they were put in long ago.
 const LOOK_EVERY: usize = 16 << 10;
 /// Bytes that are older than this are sent at the next look.
@@ -38,7 +40,8 @@ const ANEW: Duration = Duration::from_micros(30);
 ///
 /// # When bytes are sent
 /// - At [`flush`](Write::flush), [`into_inner`](Self::into_inner) and drop: all of them. Drop loses errors.
-/// - When the buffer is full: 8 KiB at first, which doubles to 256 KiB where bytes are copied; 1 MiB where they are lent.
+/// - When the buffer is full: 8 KiB for the first MiB; then 1 MiB where bytes are lent, 64 KiB where they
+///   are copied.
 /// - When the first of the bytes in it is older than a millisecond, which is looked at after every 16 KiB. So a program that
 ///   goes on writing, however slowly, never holds back more than 16 KiB for longer than that; one that stops writing flushes.
 /// - On a terminal after each line.
@@ -81,10 +84,8 @@ pub struct PipeWriter<Fd: AsFd> {
     window: Window,
     out: Unbuffered<Fd>,
     mode: Mode,
-    /// Bytes of the next window, where bytes are copied.
-    copied: usize,
-    /// When the first of the bytes in the window was put in.
-    since: Instant,
+    /// When the first of the bytes in the window was put in, where it has room for so many that it matters.
+    since: Option<Instant>,
     /// When the memory was had that is lent.
     memory_since: Option<Instant>,
     /// The descriptor was taken out.
@@ -115,8 +116,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             window: Window::CLOSED,
             out,
             mode: Mode::Undecided,
-            copied: COPIED_AT_FIRST,
-            since: Instant::now(),
+            since: None,
             memory_since: None,
             gone: false,
         }
@@ -265,13 +265,18 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// Opens a window on a block of at least `least` bytes; nothing may be in the one before.
     fn open(&mut self, least: usize) {
         let lends = self.out.lends_next();
-        let len = if lends { PIECE } else { self.copied }.max(least);
-        self.since = Instant::now();
+        let len = match (lends, self.out.is_long()) {
+            (true, _) => PIECE,
+            (false, true) => COPIED,
+            (false, false) => COPIED_AT_FIRST,
+        };
+        let len = len.max(least);
         self.window.close();
         self.out.block(len);
         self.reopen(0);
+        self.since = (len > LOOK_EVERY).then(Instant::now);
         if lends && self.memory_since.is_none() {
-            self.memory_since = Some(self.since);
+            self.memory_since = self.since;
         }
     }
 
@@ -308,20 +313,17 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         sent
     }
 
-    /// Sends a full window; the next one is larger where this one was filled soon.
-    fn send_full(&mut self) -> io::Result<()> {
-        if self.since.elapsed() < OLD {
-            self.copied = (self.copied * 2).min(COPIED_AT_MOST);
-        }
-        self.send()
+    /// Whether the first of the bytes in the window was put in long ago.
+    fn is_old(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() > OLD)
     }
 
     /// Takes some of the bytes, at least one, into the buffer or past it.
     fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.window.is_open() && self.window.room() == 0 {
-            self.send_full()?;
+            self.send()?;
         }
-        let copied = !self.out.lends_next() && bytes.len() >= self.copied;
+        let copied = !self.out.lends_next() && bytes.len() >= COPIED_AT_FIRST;
         if copied && self.window.len() == 0 {
             self.settle();
             return self.out.write(bytes);
@@ -329,17 +331,14 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         if !self.window.is_open() {
             self.open(0);
         }
-        if self.window.len() == 0 {
-            self.since = Instant::now();
-        }
         let taken = self.window.put(bytes);
         if self.mode() == Mode::Buffered {
             self.window.allow(LOOK_EVERY);
         }
         // What cannot be sent now stays, and is found again when there is no room for more.
         if self.window.room() == 0 {
-            let _ = self.send_full();
-        } else if self.window.len() >= LOOK_EVERY && self.since.elapsed() > OLD {
+            let _ = self.send();
+        } else if self.window.len() >= LOOK_EVERY && self.is_old() {
             let _ = self.send();
         }
         Ok(taken)

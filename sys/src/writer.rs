@@ -402,11 +402,14 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
         self.block.left = 0;
-        let (form, opened) = self.form_of_block(len);
+        let (form, opened) = match self.pays(0) {
+            true => self.form_of_block(len),
+            false => (Form::COPY, None),
+        };
         self.block.way = form.way;
         self.block.form = form;
         self.block.left = len;
-        self.block.opened = Some(opened);
+        self.block.opened = opened;
         if !form.way.lends() {
             self.block.in_heap = 0..len;
             let heap = &mut self.block.heap;
@@ -416,11 +419,8 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     }
 
     /// Makes room for a block of so many bytes, by the way that is to be taken. Returns also when that began.
-    fn form_of_block(&mut self, len: usize) -> (Form, Instant) {
+    fn form_of_block(&mut self, len: usize) -> (Form, Option<Instant>) {
         let mut opened = Instant::now();
-        if !self.pays(0) {
-            return (Form::COPY, opened);
-        }
         self.decided().ask_again();
         loop {
             let ways = self.decided();
@@ -433,7 +433,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
                 lender.map_or(Ok(()), |l| l.prepare(len, form.round))
             });
             match prepared {
-                Ok(()) => return (form, opened),
+                Ok(()) => return (form, Some(opened)),
                 Err(e) => {
                     let _ = self.refuse(form.way, Reason::from(&e), e.is_passing()); // what waits here can be taken
                 }
@@ -485,6 +485,12 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     pub fn lends_next(&self) -> bool {
         let ways = self.ways.as_ref();
         ways.map_or(self.pays(0), |w| w.current().lends())
+    }
+
+    /// Whether the stream is long enough for more than `write(2)`.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.pays(0)
     }
 
     /// Forgets what is left of the block.
@@ -569,7 +575,8 @@ impl<Fd: AsFd> Write for Unbuffered<Fd> {
         if self.block.way.lends() && self.block.left > 0 {
             self.move_block_to_heap()?; // its pages are needed now
         }
-        self.write_all_ways(&bytes[..bytes.len().min(PIECE)], Some(Instant::now()))
+        let since = self.pays(0).then(Instant::now);
+        self.write_all_ways(&bytes[..bytes.len().min(PIECE)], since)
     }
 
     /// Writes everything. Where these are several MiB some of them wait while the pipe is full, until the last ones have been

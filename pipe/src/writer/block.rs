@@ -39,7 +39,7 @@ impl<'w, Fd: AsFd> Block<'w, Fd> {
         let sent = match writer.mode() {
             Mode::Unbuffered => writer.send(),
             // The next one would not fit.
-            _ if writer.window.room() < all => writer.send_full(),
+            _ if writer.window.room() < all => writer.send(),
             Mode::Lines => writer.send(),
             _ => Ok(()),
         };
