@@ -92,6 +92,10 @@ pub fn stdout() -> PipeWriter<std::os::fd::BorrowedFd<'static>> {
     PipeWriter::new(rustix::stdio::stdout())
 }
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsCompiled;
+
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests in tests/ use the rest")]
 #[path = "../tests/soundness"]
