@@ -52,7 +52,7 @@
 //! | generate data in place, without any copy | [`PipeWriter::block`] and [`PipeWriter::commit`] |
 //! | send a large buffer of one's own, without any copy | [`PipeWriter::lend`] |
 //! | write the same bytes for ever | [`Constant`] |
-//! | read, or skip, data from a pipe | [`PipeReader`] |
+//! | read, or skip, data from a pipe | [`PipeReader`] (`std::io::Read`, `BufRead`) |
 //! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |
 //! | the same, and the input may change as soon as that is done | [`copy_by_value`] |
 //! | see what is moved (count lines, say) without writing it by hand | [`Inspect`](inspect::Inspect) |
@@ -64,6 +64,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on: each gets memory and sockets of its own | nothing is buffered: what was taken is in the pipe, and stays as it was; a block that was not committed is gone. With [`fill_ahead`](PipeWriter::fill_ahead) up to 4 MiB wait: drop sends them, exit and kill lose them |
 //! | [`Constant`] | no | 5 descriptors, 2 MiB of kernel memory or the length of the pattern | both sides may go on with the pattern, each with pipes of its own | as above |
+//! | [`PipeReader`] | what was read is a copy | 1 descriptor, 3 more and a private pipe once [`discard`](PipeReader::discard) was called; the buffer, where there is one | both sides have what the buffer held, and share what comes | what is in the buffer is lost |
 //! | [`copy`], [`Pump`](pump::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. [`copy_by_value`]: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
 //! | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) | as `copy`, for each output | a pipe for each output | as `Pump` | as `Pump`: up to a private pipe of each output; after `Ok` of `fanout` nothing |
 //! | [`Inspect`](inspect::Inspect) | what is shown is a copy, and stays. What is delivered is not that copy: as `copy`. So a file that is changed meanwhile may arrive otherwise than it was shown | 2 pipes, a buffer of 256 KiB | as `Pump` | as `Pump` |
@@ -92,6 +93,10 @@ pub use fullbore_sys::{Error, Reason, Result, Route};
 pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
 pub use writer::{Block, PipeWriter, Unsent, stdout};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsCompiled;
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests in tests/ use the rest")]

@@ -42,11 +42,14 @@ pub use error::{Error, Result};
 pub use reason::Reason;
 pub use route::Route;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsCompiled;
+
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests of the library use the rest")]
-#[path = "../../pipe/tests/soundness"]
 mod testing {
-    //! What the tests of this crate share with those of the library.
+    //! What the tests of this crate share with those of the library: links to its files, of which a package has copies.
     use crate::writer::{LARGE, Unbuffered};
 
     pub mod feed;

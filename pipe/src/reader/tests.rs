@@ -236,7 +236,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (1..60_000_usize).prop_map(Step::Read),
         (1..300_usize).prop_map(Step::Read),
-        (0..60_000_usize).prop_map(|consume| Step::Show { consume }),
+        (1..60_000_usize).prop_map(|consume| Step::Show { consume }),
         any::<u8>().prop_map(Step::ReadUntil),
         (1..90_000_u64).prop_map(Step::Discard),
         (1..100_u64).prop_map(Step::Discard),
@@ -315,6 +315,9 @@ proptest! {
         }
         let mut calls = 0;
         let injected = inject(move |call, len| {
+            if call == Call::Poll {
+                return Ok(len); // and not counted: each one that waits might come before a call that would block again
+            }
             calls += 1;
             // Every other call is left alone, so that the last one comes.
             let fault = (calls % 2 == 0).then(|| &faults[calls / 2 % faults.len()]);

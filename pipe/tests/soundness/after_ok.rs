@@ -132,6 +132,12 @@ fn descriptors_are_held_as_told_and_given_back() {
     held(4, || Inspect::new(from.as_fd(), pipe));
     held(6, || Fanout::new(from.as_fd(), [pipe, null, null]));
     held(1, || PipeReader::new(&read_end));
+    calls::write(&write_end, &[1; 2]).expect("room");
+    held(4, || {
+        let mut reader = PipeReader::new(&read_end);
+        reader.discard(2).expect("bytes");
+        reader
+    });
 }
 
 #[test]

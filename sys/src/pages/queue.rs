@@ -86,7 +86,9 @@ mod tests {
             Just(Step::Turn),
             (0..80usize).prop_map(Step::Take),
         ];
-        proptest::collection::vec(step, 0..60)
+        // Miri takes a thousand times as long.
+        let most = if cfg!(miri) { 12 } else { 60 };
+        proptest::collection::vec(step, 0..most)
     }
 
     proptest! {

@@ -1,0 +1,1 @@
+../../../pipe/tests/soundness/feed.rs
