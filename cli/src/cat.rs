@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::{ArgAction, Args};
-use fullbore::pump::{Pump, Side};
+use fullbore::moving::{Pump, Side};
 use fullbore_lab::sys::start;
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::size::Size;

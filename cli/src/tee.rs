@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::{ArgAction, Args};
-use fullbore::fanout::Fanout;
+use fullbore::moving::Fanout;
 use fullbore_lab::sys::start;
 use fullbore_sys::size::Size;
 

@@ -28,7 +28,7 @@ const BUFFER: usize = 256 << 10;
 /// ```
 /// let file = std::fs::File::open("/proc/self/status")?;
 /// let (mut reader, writer) = std::io::pipe()?;
-/// let mut inspect = fullbore::inspect::Inspect::new(&file, &writer);
+/// let mut inspect = fullbore::moving::Inspect::new(&file, &writer);
 /// let mut lines = 0;
 /// while !inspect.fill(usize::MAX)?.is_empty() {
 ///     let arrived = inspect.deliver(usize::MAX)?;

@@ -3,11 +3,29 @@
 //! ```
 //! use std::io::Write;
 //!
-//! // In place of std::io::stdout().lock():
+//! // In place of BufWriter::new(std::io::stdout().lock()):
 //! let mut out = fullbore::stdout();
-//! out.write_all(b"any data, of any size\n")?;
+//! for i in 0..3 {
+//!     writeln!(out, "line {i}")?;
+//! }
+//! out.flush()?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! # Where to begin
+//!
+//! | to | use |
+//! | --- | --- |
+//! | write new data | [`stdout`], [`PipeWriter`] (`std::io::Write`, buffered) |
+//! | generate data in place, without any copy | [`PipeWriter::block`], [`Block`] |
+//! | send a large buffer of one's own, without any copy | [`PipeWriter::lend`] |
+//! | write the same bytes for ever | [`Constant`] |
+//! | read lines, or skip data | [`PipeReader`] (`std::io::BufRead`) |
+//! | move everything from one descriptor to another, or to many | [`copy`], [`fanout`] |
+//! | the same, and the input may change as soon as that is done | [`copy_by_value`] |
+//! | the same step by step, or see what is moved (count lines, say) | [`moving`] |
+//! | the same without blocking | `tokio` (feature) |
+//! | know how bytes moved, and why not better | [`Route`], [`Reason`] |
 //!
 //! # What is sound here, and why
 //!
@@ -44,20 +62,6 @@
 //! (`fallbacks()`). Both can be printed and matched. An [`Error`] says what failed, why, and what to do, in one sentence or part by
 //! part.
 //!
-//! # Where to begin
-//!
-//! | to | use |
-//! | --- | --- |
-//! | write new data | [`stdout`], [`PipeWriter`] (`std::io::Write`) |
-//! | generate data in place, without any copy | [`PipeWriter::block`] and [`PipeWriter::commit`] |
-//! | send a large buffer of one's own, without any copy | [`PipeWriter::lend`] |
-//! | write the same bytes for ever | [`Constant`] |
-//! | read, or skip, data from a pipe | [`PipeReader`] (`std::io::Read`, `BufRead`) |
-//! | move everything from one descriptor to another | [`copy`], [`Pump`](pump::Pump) step by step |
-//! | the same, and the input may change as soon as that is done | [`copy_by_value`] |
-//! | see what is moved (count lines, say) without writing it by hand | [`Inspect`](inspect::Inspect) |
-//! | give everything to many descriptors | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) |
-//!
 //! # What remains, and what does not
 //!
 //! | | after `Ok`, may the bytes still change? | held meanwhile | fork | error, exit, panic, kill |
@@ -78,21 +82,29 @@
 //! Facts about the kernel stand where they are used, and were checked on Linux 5.10 to 6.18 (`docs/kernels.md`).
 #![warn(missing_docs)]
 
-pub mod constant;
-pub mod fanout;
-pub mod inspect;
-pub mod pump;
-pub mod reader;
+mod constant;
+mod fanout;
+mod inspect;
+mod pump;
+mod reader;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod writer;
 
 pub use constant::Constant;
 pub use fanout::fanout;
-pub use fullbore_sys::{Error, Reason, Result, Route};
+pub use fullbore_sys::{Error, Reason, Route};
 pub use pump::{copy, copy_by_value};
 pub use reader::PipeReader;
 pub use writer::{Block, PipeWriter, Unsent, stdout};
+
+pub mod moving {
+    //! Descriptor to descriptor step by step, and what [`copy`](crate::copy) and [`fanout`](crate::fanout()) say that they have
+    //! done.
+    pub use crate::fanout::{Failed, FannedOut, Fanout, Step};
+    pub use crate::inspect::Inspect;
+    pub use crate::pump::{Copied, Pump, Side};
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -114,7 +114,7 @@ pub fn copy_by_value(from: impl AsFd, to: impl AsFd) -> io::Result<Copied> {
 /// # Examples
 /// ```
 /// use std::os::fd::OwnedFd;
-/// use fullbore::pump::Pump;
+/// use fullbore::moving::Pump;
 ///
 /// let file = std::fs::File::open("/proc/self/status")?;
 /// let (reader, writer) = std::io::pipe()?;

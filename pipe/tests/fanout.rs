@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fullbore::Route;
 use fullbore::fanout;
-use fullbore::fanout::Fanout;
+use fullbore::moving::Fanout;
 use fullbore_sys::writer::Unbuffered;
 use fullbore_sys::writer::Way;
 use proptest::prelude::*;

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::thread;
 
 use fullbore::Route;
-use fullbore::fanout::Fanout;
-use fullbore::inspect::Inspect;
-use fullbore::pump::Pump;
+use fullbore::moving::Fanout;
+use fullbore::moving::Inspect;
+use fullbore::moving::Pump;
 use fullbore::{PipeReader, copy};
 use fullbore_sys::calls::SpliceFlags;
 use fullbore_sys::read::relay::Relay;

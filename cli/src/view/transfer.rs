@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use fullbore::Route;
-use fullbore::inspect::Inspect;
-use fullbore::pump::{Pump, Side};
+use fullbore::moving::Inspect;
+use fullbore::moving::{Pump, Side};
 use fullbore_lab::sys::start;
 use fullbore_sys::size::Size;
 

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use fullbore::fanout::Fanout;
-use fullbore::inspect::Inspect;
-use fullbore::pump::Pump;
+use fullbore::moving::Fanout;
+use fullbore::moving::Inspect;
+use fullbore::moving::Pump;
 use fullbore::{Constant, PipeReader, Route, copy, fanout};
 use fullbore_sys::writer::Way;
 use fullbore_sys::{calls, capacity};

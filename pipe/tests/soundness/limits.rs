@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::fanout::Fanout;
-use fullbore::inspect::Inspect;
-use fullbore::pump::Pump;
+use fullbore::moving::Fanout;
+use fullbore::moving::Inspect;
+use fullbore::moving::Pump;
 use fullbore::{Constant, PipeReader, Reason, Route};
 use fullbore_sys::calls::fault::{Call, inject};
 use fullbore_sys::pages::{PageKind, page_size};

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use fullbore::Route;
-use fullbore::pump::Side;
+use fullbore::moving::Side;
 use fullbore_sys::calls::{self, End};
 use fullbore_sys::wait::{Wait, Waiter};
 
