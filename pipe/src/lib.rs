@@ -35,7 +35,7 @@
 //! reads them last sees your new bytes in place of those you sent. Nothing tells you. That is why `vmsplice` is `unsafe` in
 //! every binding, and why programs that reused their buffers have corrupted data.
 //!
-//! This library never lets a byte change after it was lent:
+//! This library never lets a byte change after it was sent:
 //!
 //! | way | the bytes lie in | why nobody sees them change |
 //! | --- | --- | --- |
@@ -43,7 +43,7 @@
 //! | `cow`, where [`PipeWriter::copy_on_write`] allows it | a huge page of this process, lent to the pipe | before it is written again it is made copy-on-write (a `clone(2)` whose child leaves at once); while anybody holds the page the kernel copies what is written to, and they keep theirs |
 //! | [`PipeWriter::lend`], with the same permission | huge pages of the *caller's*, lent to the pipe | before anything goes into the pipe they are made copy-on-write, which is looked up for each page |
 //! | `fat` | kernel pages of 32 KiB, filled through a socket | nobody has them mapped |
-//! | [`constant`] | kernel pages, filled once, tee'd for ever | nobody has them mapped |
+//! | [`Constant`] | kernel pages, filled once, tee'd for ever | nobody has them mapped |
 //! | `write(2)` | kernel pages | the same |
 //! | `fullbore_sys::write::recycle` | two buffers, written again and again | nothing: its constructors are `unsafe`, and say what you must know of every reader |
 //!
@@ -54,9 +54,9 @@
 //! page changes. A page is made copy-on-write after the last of its bytes was lent, not before: a page that is swapped out
 //! and in again while nobody but the writer has it is not copied on write any more (`do_swap_page`).
 //!
-//! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may not be to be had, a sandbox may refuse a
+//! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may be unavailable, a sandbox may refuse a
 //! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and
-//! [`PipeWriter::path`] says what was refused and why.
+//! [`PipeWriter::fallbacks`] says what was refused and why.
 //!
 //! Whatever moves bytes says how, as a [`Route`] (`route()`), and which better routes it has left, each with a [`Reason`]
 //! (`fallbacks()`). Both can be printed and matched. An [`Error`] says what failed, why, and what to do, in one sentence or part by
@@ -66,12 +66,12 @@
 //!
 //! | | after `Ok`, may the bytes still change? | held meanwhile | fork | error, exit, panic, kill |
 //! | --- | --- | --- | --- | --- |
-//! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on: each gets memory and sockets of its own | nothing is buffered: what was taken is in the pipe, and stays as it was; a block that was not committed is gone. With [`fill_ahead`](PipeWriter::fill_ahead) up to 4 MiB wait: drop sends them, exit and kill lose them |
+//! | [`PipeWriter`] | no, whatever the reader does with them | memory as told there; with `fat` 2 descriptors | both sides may go on, each with memory and sockets of its own; what is buffered at the fork is sent by the parent | as told there: what is buffered is sent by drop, also while a panic unwinds, and lost at exit and kill; a block that was not committed is gone |
 //! | [`Constant`] | no | 5 descriptors, 2 MiB of kernel memory or the length of the pattern | both sides may go on with the pattern, each with pipes of its own | as above |
 //! | [`PipeReader`] | what was read is a copy | 1 descriptor, 3 more and a private pipe once [`discard`](PipeReader::discard) was called; the buffer, where there is one | both sides have what the buffer held, and share what comes | what is in the buffer is lost |
-//! | [`copy`], [`Pump`](pump::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. [`copy_by_value`]: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
-//! | [`fanout`](fn@fanout), [`Fanout`](fanout::Fanout) | as `copy`, for each output | a pipe for each output | as `Pump` | as `Pump`: up to a private pipe of each output; after `Ok` of `fanout` nothing |
-//! | [`Inspect`](inspect::Inspect) | what is shown is a copy, and stays. What is delivered is not that copy: as `copy`. So a file that is changed meanwhile may arrive otherwise than it was shown | 2 pipes, a buffer of 256 KiB | as `Pump` | as `Pump` |
+//! | [`copy`], [`Pump`](moving::Pump) | from a file into a pipe or socket, **yes**: by reference to the page cache, until it was read at the other end, a change of the file shows. From a pipe: as whoever wrote into that promises. Into a file: no. [`copy_by_value`]: no | up to 2 pipes, 1 MiB of slots in each | a `Pump` is for one of the two sides: both have the same private pipe | what was taken and not delivered is lost: up to a private pipe, or a buffer, of it. After `Ok` of `copy` that is nothing |
+//! | [`fanout`](fn@fanout), [`Fanout`](moving::Fanout) | as `copy`, for each output | a pipe for each output | as `Pump` | as `Pump`: up to a private pipe of each output; after `Ok` of `fanout` nothing |
+//! | [`Inspect`](moving::Inspect) | what is shown is a copy, and stays. What is delivered is not that copy: as `copy`. So a file that is changed meanwhile may arrive otherwise than it was shown | 2 pipes, a buffer of 256 KiB | as `Pump` | as `Pump` |
 //!
 //! Descriptors are closed on exec. Pipes that were handed to us are made larger, up to 1 MiB, which can be seen by all who
 //! share them; [`PipeWriter::keep_capacity`] and [`PipeReader::keep_capacity`] leave that.
