@@ -60,7 +60,7 @@ const COMPARISONS: [(&str, &str, To, f64); 29] = [
     ("in-place", "chunks", To::Splice, 1.0),
     ("lines", "std-lines", To::Socket, 0.97),
     ("chunks", "std-chunks", To::Socket, 0.97),
-    ("lines", "std-lines", To::Terminal, 0.97),
+    ("lines", "std-stdout", To::Terminal, 0.97),
     ("lines", "std-lines", To::File, 0.97),
     ("records", "std-records", To::File, 0.97),
     ("chunks", "std-chunks", To::File, 0.97),
@@ -216,7 +216,7 @@ fn write(writer: &str, times: u64) -> io::Result<()> {
         Ok(())
     };
     let pieces = match what {
-        "lines" => table(100),
+        "lines" | "stdout" => table(100),
         "records" => table(4 << 10),
         "chunks" => table(CHUNK),
         "10-bytes" => return short(10, 10),
@@ -226,6 +226,9 @@ fn write(writer: &str, times: u64) -> io::Result<()> {
         "in-place" => return generate_in_place(),
         other => return Err(io::Error::other(format!("unknown writer {other}"))),
     };
+    if writer == "std-stdout" {
+        return repeat(io::stdout().lock(), &pieces, times); // flushes each line
+    }
     match ours {
         "std" => repeat(BufWriter::new(io::stdout().lock()), &pieces, times),
         "cow" => repeat(fullbore::stdout().copy_on_write(), &pieces, times),

@@ -20,8 +20,7 @@ pub use unsent::Unsent;
 use window::Window;
 
 /// Bytes that are buffered where they are copied into the pipe: in the beginning, and when the pipe has become larger. A write
-/// that is not much smaller than the pipe has writer and reader wait for each other: 1 MiB into a pipe of 64 KiB takes 0.25 ms by
-/// 8 KiB, 0.8 ms by 16 KiB and 1.4 ms by 64 KiB (`docs/measurements.md`).
+/// that is not much smaller than the pipe has writer and reader wait for each other (`docs/measurements.md`).
 const COPIED_AT_FIRST: usize = 8 << 10;
 const COPIED: usize = 64 << 10;
 /// After so many bytes it is looked whether they were put in long ago.
@@ -40,7 +39,7 @@ const ANEW: Duration = Duration::from_micros(30);
 ///
 /// # When bytes are sent
 /// - At [`flush`](Write::flush), [`into_inner`](Self::into_inner) and drop: all of them. Drop loses errors.
-/// - When the buffer is full: 8 KiB for the first MiB; then 1 MiB where bytes are lent, 64 KiB where they
+/// - When the buffer is full: 8 KiB for the first 4 MiB; then 1 MiB where bytes are lent, 64 KiB where they
 ///   are copied.
 /// - When the first of the bytes in it is older than a millisecond, which is looked at after every 16 KiB. So a program that
 ///   goes on writing, however slowly, never holds back more than 16 KiB for longer than that; one that stops writing flushes.
@@ -63,8 +62,9 @@ const ANEW: Duration = Duration::from_micros(30);
 /// `BrokenPipe` is an error value: SIGPIPE is the caller's business, and Rust programs ignore it unless told otherwise.
 ///
 /// # What it costs
-/// The first MiB goes by `write(2)`. What makes more of it faster is set up then, one way after the other when each is first
-/// tried: some 150 µs, a capacity of 1 MiB unless [`keep_capacity`](Self::keep_capacity), and 2 to 8 MiB of huge pages, which a
+/// The first 4 MiB go by `write(2)`; after 256 KiB of them the pipe is asked for a capacity of 1 MiB, unless
+/// [`keep_capacity`](Self::keep_capacity). What makes more of it faster is set up then, one way after the other when each is first
+/// tried: some 150 µs, and 2 to 8 MiB of huge pages, which a
 /// later `flush` gives back. Pages in the pipe belong to the pipe besides: a reader that keeps slots pins 70 MiB at most
 /// (before Linux 6.1, which cannot tell, without a bound). With [`copy_on_write`](Self::copy_on_write) it is a pool of 16 to
 /// 64 MiB. All are charged to the writer's memory cgroup.
@@ -170,6 +170,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///
     /// # Errors
     /// What [`flush`](Write::flush) reports, with the writer, which still has what was not sent.
+    #[expect(clippy::result_large_err, reason = "it is the writer itself")]
     pub fn into_inner(mut self) -> Result<Fd, Unsent<Self>> {
         match self.send().and_then(|()| self.out.take()) {
             Ok(Some(fd)) => {
@@ -336,9 +337,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             self.window.allow(LOOK_EVERY);
         }
         // What cannot be sent now stays, and is found again when there is no room for more.
-        if self.window.room() == 0 {
-            let _ = self.send();
-        } else if self.window.len() >= LOOK_EVERY && self.is_old() {
+        let is_due = self.window.len() >= LOOK_EVERY && self.is_old();
+        if self.window.room() == 0 || is_due {
             let _ = self.send();
         }
         Ok(taken)

@@ -1,4 +1,8 @@
 //! Writer, reader and copy under a real runtime, with real pipes.
+#![allow(
+    clippy::unwrap_used,
+    reason = "async tests are no test functions to the lint"
+)]
 
 #[allow(dead_code, reason = "the soundness suite uses the rest")]
 #[path = "soundness/readers.rs"]

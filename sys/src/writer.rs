@@ -119,9 +119,9 @@ pub struct Calls {
 /// that stay atomic.
 pub const LARGE: usize = 16 << 10;
 
-/// The first so many bytes go by `write(2)`, unless a way is forced: to set a way up takes some 150 µs and memory, as long as
-/// `write(2)` takes for about as many bytes, and most streams are shorter (`docs/measurements.md`).
-pub const PAYS_FROM: u64 = 1 << 20;
+/// The first so many bytes go by `write(2)`, unless a way is forced: to set a way up takes some 150 µs, and the first huge pages
+/// as much again, which is won back within as many bytes more; and most streams are shorter (`docs/measurements.md`).
+pub const PAYS_FROM: u64 = 4 << 20;
 
 /// A writer of new data into a pipe, sound for every reader: no byte is changed after it was written.
 ///
@@ -142,7 +142,7 @@ pub const PAYS_FROM: u64 = 1 << 20;
 ///   ways that need it are refused.
 /// - A way that is refused because something ran out (huge pages, descriptors, memory) is asked for again: after 50 ms, and
 ///   after twice as long each time, up to 5 s.
-/// - The first [MiB](PAYS_FROM) goes by `write(2)`. Then a capacity of 1 MiB is asked for, unless [`keep_capacity`](Self::keep_capacity).
+/// - The first [4 MiB](PAYS_FROM) go by `write(2)`. After 256 KiB a capacity of 1 MiB is asked for, unless [`keep_capacity`](Self::keep_capacity).
 ///
 /// # Memory
 /// With `fresh` up to 8 MiB, which become resident as they are filled: three huge pages, each of which may be abandoned only
@@ -171,6 +171,8 @@ pub struct Unbuffered<Fd: AsFd> {
     keep_capacity: bool,
     /// Bytes that go by `write(2)` first.
     start: u64,
+    /// A larger pipe was asked for.
+    enlarged: bool,
     /// Bytes of the pool of `cow`, where they are given.
     pool: Option<usize>,
     /// Whether bytes may wait here while the pipe is full.
@@ -223,6 +225,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             copy_on_write: false,
             keep_capacity: false,
             start: PAYS_FROM,
+            enlarged: false,
             pool: None,
             ahead: Ahead::No,
             left_over: LeftOver::default(),
@@ -376,6 +379,12 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     fn pays(&self, len: usize) -> bool {
         let sent = || self.moved.iter().sum::<u64>() + self.lending.bytes();
         self.ways.is_some() || self.forced.is_some() || sent() + len as u64 >= self.start
+    }
+
+    /// Whether there is anything to choose from, so that it matters how long things take.
+    fn chooses(&self) -> bool {
+        let ways = self.ways.as_ref();
+        self.pays(0) && ways.is_none_or(|w| w.only_write.is_none())
     }
 
     fn decided(&mut self) -> &mut Ways {
@@ -550,6 +559,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             let len = self.block.left - rest;
             match self.block.way {
                 way if way.lends() => self.commit_lent(way, len)?,
+                _ if !self.chooses() => self.commit_plainly(len)?,
                 _ => self.commit_heap(len)?,
             }
         }
@@ -575,7 +585,7 @@ impl<Fd: AsFd> Write for Unbuffered<Fd> {
         if self.block.way.lends() && self.block.left > 0 {
             self.move_block_to_heap()?; // its pages are needed now
         }
-        let since = self.pays(0).then(Instant::now);
+        let since = self.chooses().then(Instant::now);
         self.write_all_ways(&bytes[..bytes.len().min(PIECE)], since)
     }
 

@@ -14,6 +14,9 @@ use crate::wait::{Wait, events, splice_flags};
 use crate::write::Lender;
 use crate::write::fat::FRAGMENT;
 
+/// From so many bytes on a larger pipe is asked for, which takes a few µs.
+const ENLARGE_FROM: u64 = 256 << 10;
+
 impl<Fd: AsFd> Unbuffered<Fd> {
     pub(super) fn count(&mut self, way: Way, sent: usize) {
         self.moved[way as usize] += sent as u64;
@@ -85,6 +88,33 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self.block.heap = bytes;
         self.block.way = Way::Copy;
         Ok(())
+    }
+
+    /// Sends some of the first `len` bytes of the block by `write(2)`, where there is nothing to choose, and so nothing waits.
+    pub(super) fn commit_plainly(&mut self, len: usize) -> io::Result<()> {
+        self.before_call()?;
+        self.calls.made += 1;
+        let at = self.block.in_heap.start;
+        let sent = match calls::write(open(&self.fd), &self.block.heap[at..at + len]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.commit_heap(len),
+            sent => sent?,
+        };
+        self.block.in_heap.start += sent;
+        self.block.left -= sent;
+        self.count(Way::Copy, sent);
+        self.enlarge();
+        Ok(())
+    }
+
+    /// Asks for a larger pipe once the stream is long enough for that, but not for more.
+    fn enlarge(&mut self) {
+        if !self.enlarged && self.moved[Way::Copy as usize] >= ENLARGE_FROM {
+            self.enlarged = true;
+            if !self.keep_capacity && self.ways.is_none() {
+                let _ = capacity::largest(open(&self.fd)); // what is refused is not needed
+            }
+        }
     }
 
     /// Sends, or lets wait, some of the first `len` bytes of the block, which lies elsewhere.
@@ -348,6 +378,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
                 Ok(n) => {
                     if ahead == 0 {
                         self.count(way, n);
+                        self.enlarge();
                     }
                     self.record(form, n, since);
                     return Ok(n);

@@ -27,7 +27,7 @@ const AGAIN: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(300)];
 pub(super) struct Worth {
     /// Mean time of a turn; `None` where it is to be found out.
     turn: Option<Duration>,
-    measured: Instant,
+    measured: Option<Instant>,
     again: Duration,
     /// Mean seconds for a byte that is copied.
     copy: f64,
@@ -46,7 +46,7 @@ impl Default for Worth {
     fn default() -> Self {
         Self {
             turn: None,
-            measured: Instant::now(),
+            measured: None,
             again: AGAIN[0],
             copy: COPY,
             lends: true,
@@ -80,7 +80,8 @@ impl Worth {
 
     /// Lets the time of a turn be found out again, where it was too long some time ago.
     pub(super) fn ask_again(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.measured) > self.again {
+        let measured = self.measured.get_or_insert(now);
+        if now.saturating_duration_since(*measured) > self.again {
             self.again = (self.again * 2).min(AGAIN[1]);
             self.turn = None;
         }
@@ -94,7 +95,7 @@ impl Worth {
             self.again = AGAIN[0]; // it was worth it
         }
         self.turn = Some(self.turn.map_or(took, mean));
-        self.measured = now;
+        self.measured = Some(now);
     }
 
     /// So many bytes were copied in this time.
