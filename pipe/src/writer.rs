@@ -357,6 +357,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let Some(last) = bytes.iter().rposition(|&b| b == b'\n') else {
             return self.take(bytes);
         };
+        if self.window.len() == 0 {
+            self.settle();
+            return self.out.write(&bytes[..=last]);
+        }
         let taken = self.take(&bytes[..=last])?;
         if taken > last {
             let _ = self.send(); // what cannot be sent stays, and is found again

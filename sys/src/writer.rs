@@ -387,6 +387,12 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self.pays(0) && ways.is_none_or(|w| w.only_write.is_none())
     }
 
+    /// Whether all goes by `write(2)` for good.
+    fn is_no_pipe(&self) -> bool {
+        let ways = self.ways.as_ref();
+        self.forced.is_none() && ways.is_some_and(|w| w.only_write.is_some())
+    }
+
     fn decided(&mut self) -> &mut Ways {
         if self.ways.is_none() {
             let allowed = |way: Way| match self.forced {
@@ -576,7 +582,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
 impl<Fd: AsFd> Write for Unbuffered<Fd> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let waits = self.queued() > 0;
-        if bytes.len() < LARGE && !waits {
+        if !waits && (bytes.len() < LARGE || self.is_no_pipe()) {
             self.calls.made += 1;
             let written = crate::calls::write(self.get_ref(), bytes)?;
             self.moved[Way::Copy as usize] += written as u64;
