@@ -127,6 +127,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     #[must_use]
     pub fn unbuffered(mut self) -> Self {
         self.mode = Mode::Unbuffered;
+        self.window.allow(0);
         self.out.set_fill_ahead(false);
         self
     }
@@ -314,9 +315,10 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         sent
     }
 
-    /// Whether the first of the bytes in the window was put in long ago.
-    fn is_old(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() > OLD)
+    /// Whether there is much in the window, and the first of it was put in long ago.
+    fn is_due(&mut self) -> bool {
+        let much = self.window.len() >= LOOK_EVERY;
+        much && self.since.is_some_and(|since| since.elapsed() > OLD)
     }
 
     /// Takes some of the bytes, at least one, into the buffer or past it.
@@ -337,8 +339,7 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             self.window.allow(LOOK_EVERY);
         }
         // What cannot be sent now stays, and is found again when there is no room for more.
-        let is_due = self.window.len() >= LOOK_EVERY && self.is_old();
-        if self.window.room() == 0 || is_due {
+        if self.window.room() == 0 || self.is_due() {
             let _ = self.send();
         }
         Ok(taken)

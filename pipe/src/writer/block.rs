@@ -41,7 +41,12 @@ impl<'w, Fd: AsFd> Block<'w, Fd> {
             // The next one would not fit.
             _ if writer.window.room() < all => writer.send(),
             Mode::Lines => writer.send(),
-            _ => Ok(()),
+            _ => {
+                if writer.is_due() {
+                    let _ = writer.send(); // what cannot be sent stays, and is found again when there is no room
+                }
+                Ok(())
+            }
         };
         sent.map_err(|error| Unsent::new(error, writer))
     }

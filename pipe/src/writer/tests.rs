@@ -132,6 +132,61 @@ fn what_a_commit_cannot_send_stays_and_is_sent_once() {
 }
 
 #[test]
+fn a_writer_that_becomes_unbuffered_buffers_no_more() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    let mut writer = PipeWriter::new(write_end);
+    writer.write_all(b"before, ").unwrap();
+    let mut writer = writer.unbuffered();
+    assert_eq!(writer.write(b"after").unwrap(), 5);
+    assert_eq!(calls::bytes_in_pipe(&read_end).unwrap(), 13);
+    assert_eq!(writer.buffered(), 0);
+    let mut seen = [0; 100];
+    let n = calls::read(&read_end, &mut seen).unwrap();
+    assert_eq!(&seen[..n], b"before, after");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_told_from_a_full_pipe() {
+    let buffered_or_not = [true, false].into_iter();
+    let lens = buffered_or_not.flat_map(|b| [3_000, 16 << 10, 100_000].map(|len| (b, len)));
+    for (buffered, len) in lens {
+        for way in WAYS {
+            let (read_end, write_end) = full();
+            let out = Unbuffered::new(write_end).with_start(0).keep_capacity();
+            let out = match way {
+                Some(way) => out.with_way(way),
+                None => out,
+            };
+            // Bytes may wait in the engine, beneath the buffer or without one.
+            let mut writer = PipeWriter::over(out.fill_ahead());
+            if !buffered {
+                writer.mode = Mode::Unbuffered;
+            }
+            let piece = vec![7; len];
+            let mut errors =
+                std::iter::repeat_with(|| writer.write(&piece)).filter_map(Result::err);
+            let full = errors.next().unwrap().kind();
+            assert_eq!(full, io::ErrorKind::WouldBlock, "{way:?}, {len}");
+            drop(read_end);
+            let gone = errors.next().unwrap().kind();
+            assert_eq!(gone, io::ErrorKind::BrokenPipe, "{way:?}, {len}");
+        }
+    }
+}
+
+#[test]
+fn blocks_that_are_filled_slowly_are_not_held_back() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    let mut writer = PipeWriter::over(Unbuffered::new(write_end).with_start(0).fill_ahead());
+    for _ in 0..10 {
+        std::thread::sleep(OLD * 2);
+        writer.block(4096).unwrap().commit(4096).unwrap();
+        assert!(writer.buffered() < 20 << 10, "{}", writer.buffered());
+    }
+    assert!(calls::bytes_in_pipe(&read_end).unwrap() > 20 << 10);
+}
+
+#[test]
 fn into_inner_gives_the_writer_back_where_it_cannot_send() {
     let (read_end, write_end) = full();
     let mut writer = PipeWriter::new(write_end).keep_capacity();
