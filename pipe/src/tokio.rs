@@ -32,6 +32,7 @@ use std::task::{Context, Poll, ready};
 use fullbore_sys::calls::{self, End};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::task::coop;
 
 use crate::{Error, PipeReader, PipeWriter};
 
@@ -83,11 +84,17 @@ impl AsyncPipeWriter {
         cx: &mut Context<'_>,
         mut io: impl FnMut(&mut PipeWriter<OwnedFd>) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
+        // What is always ready must let other tasks run, too.
+        let turn = ready!(coop::poll_proceed(cx));
         // The buffer may have room although the pipe has none.
         match io(self.inner.get_mut()) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            done => return Poll::Ready(done),
+            done => {
+                turn.made_progress();
+                return Poll::Ready(done);
+            }
         }
+        drop(turn); // waiting counts by itself
         loop {
             let mut guard = ready!(self.inner.poll_write_ready_mut(cx))?;
             if let Ok(done) = guard.try_io(|inner| io(inner.get_mut())) {

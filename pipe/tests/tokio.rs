@@ -13,7 +13,7 @@ mod sequence;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullbore::PipeWriter;
 use fullbore::tokio::{AsyncPipeReader, AsyncPipeWriter, copy};
@@ -153,6 +153,54 @@ async fn a_reader_that_has_gone_is_an_error_value() {
     writer.write_all(b"nobody").await.unwrap();
     let error = writer.flush().await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+/// As many bytes wait as may, and there will never be room for more.
+#[tokio::test]
+async fn a_reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    let mut writer = AsyncPipeWriter::new(write_end).unwrap();
+    let write = async {
+        let piece = [7; 50_000];
+        loop {
+            if let Err(e) = writer.write_all(&piece).await {
+                return e.kind();
+            }
+        }
+    };
+    let leave = async {
+        // After the first 4 MiB there is more than `write(2)`.
+        let mut buffer = vec![0; 1 << 20];
+        let (mut reader, mut got) = (AsyncPipeReader::new(read_end).unwrap(), 0);
+        while got < 8 << 20 {
+            got += reader.read(&mut buffer).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let (error, ()) = tokio::join!(write, leave);
+    assert_eq!(error, io::ErrorKind::BrokenPipe);
+}
+
+/// The reader is never late, so that there is always room.
+#[tokio::test]
+async fn a_task_beside_goes_on_though_no_write_ever_waits() {
+    let (read_end, write_end) = calls::pipe().unwrap();
+    let mut writer = AsyncPipeWriter::new(write_end).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while calls::read(&read_end, &mut buffer).unwrap() > 0 {}
+    });
+    let write = async {
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            writer.write_all(b"a line\n").await.unwrap();
+        }
+    };
+    let beside = tokio::time::timeout(Duration::from_millis(10), write);
+    assert!(beside.await.is_err(), "the timer never had its turn");
+    writer.shutdown().await.unwrap();
+    drop(writer);
+    reader.join().unwrap();
 }
 
 #[tokio::test]

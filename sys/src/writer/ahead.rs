@@ -135,18 +135,28 @@ impl<Fd: AsFd> Unbuffered<Fd> {
 
     /// Sends as much of what waits as the pipe has room for. An error is found again by the next call.
     pub(super) fn offer(&mut self) {
+        let _ = self.try_offer();
+    }
+
+    /// As [`offer`](Self::offer).
+    ///
+    /// # Errors
+    /// What sending reports, other than that there is no room.
+    fn try_offer(&mut self) -> io::Result<()> {
         // write(2) would wait.
         while self.left_over.rest().is_empty() && self.queued() > 0 {
             self.calls.made += 1;
             match self.send_some_queued(PIECE, SpliceFlags::NONBLOCK) {
-                Ok(n) if n > 0 => {}
+                Ok(0) => break,
+                Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.calls.would_block += 1;
-                    return;
+                    break;
                 }
-                _ => return,
+                Err(e) => return Err(e),
             }
         }
+        Ok(())
     }
 
     fn send_some_queued(&mut self, most: usize, flags: SpliceFlags) -> io::Result<usize> {
@@ -198,7 +208,8 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             self.send_queued(ahead.saturating_sub(len))?;
             return Ok(len);
         }
-        self.offer();
+        // Not left for later: where there will never be room, whoever waits for it waits for ever.
+        self.try_offer()?;
         match ahead.saturating_sub(self.queued()) {
             0 => Err(io::ErrorKind::WouldBlock.into()),
             room => Ok(room.min(len)),
