@@ -24,7 +24,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 pub(crate) use borrowed::{Part, queue, try_the_look, whole_pages};
 pub(crate) use footprint::check as check_footprint;
-pub(crate) use huge::HugePages;
+pub(crate) use huge::{HugePage, HugePages};
 pub(crate) use lend::Lend;
 pub(crate) use pool::{OnWrite, Pool, try_copy_on_write, turn};
 

@@ -285,6 +285,54 @@ fn kernel() -> (u32, u32) {
     )
 }
 
+/// A writer that is flushed now and then gives its memory back in between, and must not forget what is still held.
+#[test]
+fn flushes_do_not_raise_what_a_reader_pins() {
+    alone!();
+    for between in [1 << 20, 10 << 20] {
+        flush_after_every(between);
+    }
+}
+
+fn flush_after_every(between: usize) {
+    let test = "flushes_do_not_raise";
+    if !is_to_be_had(test, Some(Way::Fresh)) {
+        return;
+    }
+    if kernel() < (6, 1) {
+        return skip(test, "nothing tells before Linux 6.1");
+    }
+    let sequence = Sequence::new(1);
+    let (read_end, pipe) = calls::pipe().expect("a pipe");
+    let (_kept, keep) = calls::pipe().expect("a pipe");
+    capacity::set(&keep, 1 << 20).expect("a pipe");
+    let mut writer = writer(pipe, Some(Way::Fresh)).keep_capacity();
+    let mut buffer = vec![0; 1 << 20];
+    let (mut sent, mut got) = (0, 0);
+    while sent < 256 << 20 {
+        sent += writer.write(sequence.at(sent, 64 << 10)).expect("room");
+        if got % (1 << 20) == 0 {
+            let nonblocking = calls::SpliceFlags::NONBLOCK;
+            got += calls::splice(&read_end, &keep, 4096, nonblocking).expect("room");
+        }
+        while got < sent {
+            let n = calls::read(&read_end, &mut buffer).expect("data");
+            sequence.check(got, &buffer[..n]);
+            got += n;
+        }
+        if sent % between == 0 {
+            writer.flush().expect("sent");
+            writer.release();
+        }
+    }
+    let lent = writer.bytes_by(Way::Fresh);
+    assert!(
+        lent <= 80 << 20,
+        "{lent} bytes were lent: {}",
+        writer.path()
+    );
+}
+
 /// Keeps one slot of each 2 MiB in a pipe of its own, and reads the rest.
 #[test]
 fn reader_that_keeps_slots_pins_a_bounded_amount_and_gets_copies_then() {

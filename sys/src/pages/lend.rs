@@ -59,6 +59,22 @@ impl Lend {
         self.go_on(round, true)
     }
 
+    /// Puts the page that was begun first aside, and goes on to none: before all others are given back.
+    pub(crate) fn put_aside(&mut self) {
+        self.pages.close();
+        self.aside = self.pages.take_oldest().map(|lent| lent.page);
+    }
+
+    /// The page that was put aside, for the one that is asked next.
+    pub(crate) fn take_aside(&mut self) -> Option<HugePage> {
+        self.aside.take()
+    }
+
+    /// Goes on with the page that another one has put aside.
+    pub(crate) fn set_aside(&mut self, page: Option<HugePage>) {
+        self.aside = page;
+    }
+
     fn go_on(&mut self, round: usize, aside: bool) -> Result<()> {
         let mut next = self.pages.take_next(round).map(|lent| lent.page);
         if aside && next.is_some() {

@@ -2,7 +2,7 @@
 
 use super::{Lender, Round, align};
 use crate::error::{Error, Result};
-use crate::pages::{HugePages, Lend};
+use crate::pages::{HugePage, HugePages, Lend};
 use crate::reason::Reason;
 
 /// Memory whose pages are lent to a pipe and then abandoned.
@@ -13,9 +13,18 @@ use crate::reason::Reason;
 #[derive(Debug)]
 pub struct Fresh {
     lend: Lend,
+    /// Pages that were gone on to since one was put aside.
     turns: usize,
     /// Somebody has kept a page for too long.
     held: bool,
+}
+
+/// What is remembered when the memory is given back: otherwise nobody would ever be asked where that happens often.
+#[derive(Debug, Default)]
+pub(crate) struct Paused {
+    turns: usize,
+    /// A page that somebody held.
+    aside: Option<HugePage>,
 }
 
 /// The longest piece that is lent in one call, in bytes: longer ones hold the pipe's mutex for too long, shorter ones
@@ -42,10 +51,37 @@ impl Fresh {
         })
     }
 
-    /// Whether the reader keeps too many pages, as far as is known.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.held
+    /// The same, where memory was given back before.
+    pub(crate) fn go_on_after(&mut self, paused: Paused) {
+        self.turns = paused.turns + 1; // for the first page
+        self.lend.set_aside(paused.aside);
+    }
+
+    /// Before the memory is given back: what to go on with then, or `None` where the reader keeps too much, which only this
+    /// can tell later.
+    pub(crate) fn pause(&mut self) -> Option<Paused> {
+        if self.held {
+            return None;
+        }
+        let is_due = self.is_due();
+        let mut is_held = self.lend.aside_is_held();
+        if is_due && is_held {
+            self.held = true;
+            return None;
+        }
+        if is_due {
+            self.lend.put_aside();
+            self.turns = 0;
+            is_held = self.lend.aside_is_held();
+        }
+        Some(Paused {
+            turns: self.turns,
+            aside: self.lend.take_aside().filter(|_| is_held),
+        })
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.turns * self.lend.pages().page_len() >= LOOK_EVERY
     }
 
     /// Looks whether nobody keeps the page that was put aside.
@@ -76,10 +112,11 @@ impl Lender for Fresh {
         let kept = if round.keep { KEPT } else { 0 };
         let pages = 1 + kept + round.ahead.div_ceil(page);
         self.turns += 1;
-        if !(self.turns * page).is_multiple_of(LOOK_EVERY) {
+        if !self.is_due() {
             return self.lend.turn(pages);
         }
         self.resume()?;
+        self.turns = 0;
         self.lend.turn_aside(pages)
     }
 

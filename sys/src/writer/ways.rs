@@ -14,7 +14,7 @@ use crate::route::Route;
 use crate::write::Lender;
 use crate::write::cow::Cow;
 use crate::write::fat::Fat;
-use crate::write::fresh::Fresh;
+use crate::write::fresh::{Fresh, Paused};
 use crate::{calls, capacity, probe};
 
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Ways {
     pinned: bool,
     cow: Option<Cow>,
     fresh: Option<Fresh>,
+    /// What is remembered of it while it is given back.
+    paused: Paused,
     pub(super) fat: Option<Fat>,
     pub(super) choice: Choice,
     pub(super) fallbacks: Vec<(Route, Reason)>,
@@ -44,6 +46,7 @@ impl Ways {
             pinned: !allowed(Way::Copy),
             cow: None,
             fresh: None,
+            paused: Paused::default(),
             fat: None,
             choice: Choice::new(&[], limits),
             fallbacks: Vec::new(),
@@ -91,11 +94,20 @@ impl Ways {
     /// Gives the memory and the descriptors of all ways back. They are set up again when they are taken. Nothing may wait, and no
     /// block may be open.
     pub(super) fn release(&mut self) {
-        if self.fresh.as_ref().is_some_and(|f| !f.is_held()) {
-            self.fresh = None;
-        }
+        self.release_fresh();
         self.cow = None;
         self.fat = None;
+    }
+
+    /// Gives the memory back, unless it waits until the reader lets go of its pages: it is still needed then, to look whether
+    /// that has happened.
+    fn release_fresh(&mut self) {
+        if let Some(fresh) = &mut self.fresh
+            && let Some(paused) = fresh.pause()
+        {
+            self.paused = paused;
+            self.fresh = None;
+        }
     }
 
     /// Whether any way has something to give back.
@@ -147,9 +159,7 @@ impl Ways {
     /// nothing waits there.
     pub(super) fn refuse(&mut self, way: Way, reason: Reason, may_pass: bool) {
         match way {
-            // One that waits until the reader lets go of its pages is still needed, to look whether it has.
-            Way::Fresh if self.fresh.as_ref().is_some_and(Fresh::is_held) => {}
-            Way::Fresh => self.fresh = None,
+            Way::Fresh => self.release_fresh(),
             Way::Cow => self.cow = None,
             Way::Fat => self.fat = None,
             Way::Copy => {}
@@ -188,7 +198,8 @@ impl Ways {
             Way::Fresh => match &mut self.fresh {
                 Some(fresh) => fresh.resume(),
                 None => {
-                    self.fresh = Some(probe::make_fresh()?);
+                    let fresh = self.fresh.insert(probe::make_fresh()?);
+                    fresh.go_on_after(std::mem::take(&mut self.paused));
                     Ok(())
                 }
             },
