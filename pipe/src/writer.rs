@@ -41,8 +41,8 @@ const ANEW: Duration = Duration::from_micros(30);
 /// - At [`flush`](Write::flush), [`into_inner`](Self::into_inner) and drop: all of them. Drop loses errors.
 /// - When the buffer is full: 8 KiB for the first 4 MiB; then 1 MiB where bytes are lent, 64 KiB where they
 ///   are copied.
-/// - When the first of the bytes in it is older than a millisecond, which is looked at after every 16 KiB. So a program that
-///   goes on writing, however slowly, never holds back more than 16 KiB for longer than that; one that stops writing flushes.
+/// - When the first of the bytes in it is older than a millisecond, which is looked at after every 16 KiB. So what is older
+///   waits until 16 KiB more have been written, at most. A program that stops writing, or goes on slowly, flushes.
 /// - On a terminal after each line.
 /// - While the pipe is full, up to 4 MiB more wait, and are sent as soon as there is room by what is written next.
 ///
@@ -287,8 +287,9 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         let block = self.out.block_mut();
         let len = len.min(block.len());
         // SAFETY: the memory of a block stays where it is, unused, until the next call on the writer that has it (`block_mut`).
-        // That is `self.out`, and whatever calls it with `&mut` has closed the window first: `send`, `open`, and those who
-        // call `send` and have an empty window then. `get_ref` and others that take `&self.out` do not touch the block.
+        // That is `self.out`, and whatever calls it with `&mut` has closed the window first: `send`, `open`, `path`, `settle`,
+        // and those who call `send` or `settle` before. The others do not touch the block: `waiting`, the setters, which change
+        // a flag, and all that take `&self.out`, `get_ref` among them.
         #[allow(unsafe_code)]
         let window = unsafe { Window::open(block, len) };
         self.window = window;

@@ -457,7 +457,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     }
 
     /// What is left of the block: its first bytes are the ones that are committed next. It may lie elsewhere than before after
-    /// any other call.
+    /// any other call but [`waiting`](Self::waiting), the setters and those that take `&self`.
     pub fn block_mut(&mut self) -> &mut [u8] {
         let left = self.block.left;
         if !self.block.way.lends() {
