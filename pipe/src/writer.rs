@@ -148,7 +148,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     ///   pages, the way is refused.
     /// - Up to 64 MiB of huge pages stay resident, and with a forked child both sides copy what they write to.
     ///
-    /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB.
+    /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB. To be called before
+    /// anything is written.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {
         self.out.set_copy_on_write();
@@ -218,7 +219,8 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     /// Sends bytes that the caller keeps, without copying them where that is possible and faster: whole huge pages of private
     /// memory. They may be changed as soon as this returns, whoever still holds them. What is in the buffer goes first.
     ///
-    /// Returns how many bytes the pipe took: all, where it blocks. [`fallbacks`](Self::fallbacks) says why they were copied, if they were:
+    /// Returns how many bytes were taken: all, where the pipe blocks. Those that were copied may wait in the buffer, as after
+    /// `write`. [`fallbacks`](Self::fallbacks) says why they were copied, if they were:
     /// [`copy_on_write`](Self::copy_on_write) must allow it, the memory must be private, anonymous and in huge pages, and it takes
     /// Linux 6.11 (see [`fullbore_sys::writer::Unbuffered::lend`], which has the argument for soundness, too).
     ///
@@ -379,6 +381,9 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             Mode::Unbuffered => {
                 self.send()?; // of a block that could not be sent
                 self.settle();
+                if self.memory_since.is_none() && self.out.lends_next() {
+                    self.memory_since = Some(Instant::now());
+                }
                 self.out.write(bytes)
             }
             Mode::Lines => self.take_lines(bytes),

@@ -214,6 +214,30 @@ fn nothing_is_set_up_for_a_short_stream() {
 }
 
 #[test]
+fn a_flush_gives_memory_back_that_was_had_long_ago() {
+    if probe::fresh_refusal().is_some() {
+        eprintln!("SKIPPED a_flush_gives_memory_back: no huge pages are to be had");
+        return;
+    }
+    for buffered in [true, false] {
+        let (read_end, write_end) = calls::pipe().unwrap();
+        let reader = reader(read_end, 1 << 20);
+        let out = Unbuffered::new(write_end).with_way(Way::Fresh);
+        let mut writer = PipeWriter::over(out.fill_ahead());
+        if !buffered {
+            writer = writer.unbuffered();
+        }
+        writer.write_all(&vec![7; 3 << 20]).unwrap();
+        assert!(writer.out.memory() > 0, "{:?}", writer.path());
+        std::thread::sleep(Duration::from_millis(20));
+        writer.flush().unwrap();
+        assert_eq!(writer.out.memory(), 0, "buffered: {buffered}");
+        drop(writer);
+        assert_eq!(reader.join().unwrap().len(), 3 << 20);
+    }
+}
+
+#[test]
 fn a_terminal_gets_whole_lines() {
     let pty = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).unwrap();
     rustix::pty::unlockpt(&pty).unwrap();
