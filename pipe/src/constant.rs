@@ -122,7 +122,8 @@ impl Constant {
         }
     }
 
-    /// Chooses how to wait for the reader; [`Wait::Adaptive`] by default.
+    /// Waits like this in place of [`Wait::Adaptive`], to measure. No promise of stability.
+    #[doc(hidden)]
     #[must_use]
     pub fn wait(mut self, wait: Wait) -> Self {
         self.waiter = Waiter::new(wait, End::Write);
