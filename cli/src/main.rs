@@ -3,6 +3,7 @@
 mod args;
 mod bandwidth;
 mod cat;
+mod cli;
 mod compare;
 mod doctor;
 mod failure;
@@ -12,9 +13,11 @@ mod fizzbuzz;
 mod gup;
 mod ladder;
 mod ladder_csv;
+mod links;
 mod measuring;
 mod pair_args;
 mod pair_output;
+mod parsing;
 mod picture;
 mod profile;
 mod quote;
@@ -34,13 +37,13 @@ mod yes;
 
 use std::process::ExitCode;
 
-use args::Command;
+use cli::Command;
 
 fn main() -> ExitCode {
-    let typed = args::with_command(std::env::args_os().collect());
-    let cli = match args::parse(typed.clone()) {
+    let typed = cli::with_command(std::env::args_os().collect());
+    let cli = match cli::parse(typed.clone()) {
         Ok(cli) => cli,
-        Err(e) => return failure::explain_parsing(&e, &typed),
+        Err(e) => return parsing::explain(&e, &typed),
     };
     let outcome = match &cli.command {
         Command::Ladder(args) => ladder::run(args),

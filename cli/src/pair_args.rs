@@ -207,7 +207,7 @@ fn named<T: std::str::FromStr<Err = UnknownWay>>(option: &str, text: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::cli::{Cli, Command};
     use clap::Parser;
 
     fn pair(line: &str, side: Side) -> Result<Config> {

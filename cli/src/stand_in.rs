@@ -3,16 +3,14 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fullbore_lab::sys::start;
 use fullbore_sys::Error;
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::args::link_of;
 use crate::failure::{Failure, Outcome, complain};
-use crate::quote::{quoted, visible};
+use crate::links::link_of;
+use crate::quote::quoted;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,94 +98,4 @@ impl Voice {
         }
         Ok(())
     }
-}
-
-/// What a stand-in says of a wrong command line; `None` where the binary is no stand-in.
-pub fn explain_parsing(error: &clap::Error) -> Option<ExitCode> {
-    let Voice::StandIn(name) = Voice::of_process() else {
-        return None;
-    };
-    let message = getopt_words(error, name).unwrap_or_else(|| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        line.trim_start_matches("error: ").to_owned()
-    });
-    Voice::StandIn(name).say(&message, "");
-    let _ = writeln!(io::stderr(), "Try '{name} --help' for more information.");
-    Some(ExitCode::from(1))
-}
-
-/// What getopt_long(3) says of a command line that clap refused, behind a link of this name; `None` where it has no words.
-pub fn getopt_words(error: &clap::Error, link: &str) -> Option<String> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let option = context(ContextKind::InvalidArg);
-    let long = option.split(['=', '[', ' ']).next().unwrap_or_default();
-    let value = context(ContextKind::InvalidValue);
-    let words = match error.kind() {
-        ErrorKind::UnknownArgument if option.starts_with("--") => {
-            let typed = as_typed(option);
-            let meant: String = meant(option, link)
-                .iter()
-                .map(|name| format!(" '--{name}'"))
-                .collect();
-            if meant.is_empty() {
-                format!("unrecognized option '{typed}'")
-            } else {
-                format!("option '{typed}' is ambiguous; possibilities:{meant}")
-            }
-        }
-        ErrorKind::UnknownArgument => {
-            format!("invalid option -- '{}'", option.trim_start_matches('-'))
-        }
-        ErrorKind::InvalidValue if value.is_empty() && last_is_option() => {
-            match last().strip_prefix("--") {
-                Some(_) => format!("option '{long}' requires an argument"),
-                None => {
-                    let letter = last().chars().last().unwrap_or('-');
-                    format!("option requires an argument -- '{letter}'")
-                }
-            }
-        }
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            format!("invalid argument ‘{value}’ for ‘{long}’")
-        }
-        ErrorKind::TooManyValues => format!("option '{long}' doesn't allow an argument"),
-        _ => return None,
-    };
-    Some(visible(&words).into_owned())
-}
-
-/// An option with the value that may hang on it.
-fn as_typed(option: &str) -> String {
-    let with_value = format!("{option}=");
-    std::env::args_os()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .find(|arg| arg == option || arg.starts_with(&with_value))
-        .unwrap_or_else(|| option.to_owned())
-}
-
-/// The options that an abbreviation may mean.
-fn meant(option: &str, link: &str) -> Vec<String> {
-    let mut definition = crate::args::definition_of_link(link);
-    definition.build();
-    let command = definition.find_subcommand(link);
-    let names = command.into_iter().flat_map(|c| c.get_arguments());
-    names
-        .filter_map(|arg| arg.get_long())
-        .filter(|name| name.starts_with(option.trim_start_matches('-')))
-        .map(str::to_owned)
-        .collect()
-}
-
-fn last() -> String {
-    let last = std::env::args_os().next_back().unwrap_or_default();
-    last.to_string_lossy().into_owned()
-}
-
-/// Whether the command line ends with an option, so that its value is missing.
-fn last_is_option() -> bool {
-    last().len() > 1 && last().starts_with('-') && !last().contains('=')
 }

@@ -1,0 +1,166 @@
+//! The command line: every command, and how it is called through a link.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::links::link_of;
+use crate::pair_args::PairArgs;
+
+/// Measures how fast Linux pipes are on this machine, and moves bytes through them at full bore.
+#[derive(Parser, Debug)]
+#[command(
+    name = "fullbore",
+    version = concat!(env!("CARGO_PKG_VERSION"), env!("FULLBORE_COMMIT")),
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        fullbore                                  climb the ladder on this machine\n  \
+        fullbore write | fullbore read            the pair by hand\n  \
+        fullbore ladder --json > ladder.json      the ladder as data"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Ladder(crate::ladder::LadderArgs),
+    Profile(crate::profile::ProfileArgs),
+    Sweep(crate::sweep::SweepArgs),
+    Bandwidth(crate::bandwidth::BandwidthArgs),
+    Report(crate::report::ReportArgs),
+    Compare(crate::compare::CompareArgs),
+    /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
+    #[command(after_help = "Examples:\n  \
+        fullbore write | fullbore read\n  \
+        fullbore write --with vmsplice --pages huge --wait spin | fullbore read --with splice --wait spin\n  \
+        fullbore write --with cow --ahead 4M --pipe-size 1M --wait spin | fullbore read --wait spin\n  \
+        fullbore write --bytes 1G --verify | fullbore read --verify\n\n\
+        reuse and vmsplice lend memory and write it again without asking who holds it: right for readers that copy, only.")]
+    Write(PairArgs),
+    /// Read standard input to its end, or for a given number of bytes or seconds, and say how fast that was.
+    #[command(after_help = "Examples:\n  \
+        fullbore write | fullbore read\n  \
+        fullbore write | fullbore read --seconds 2 --json\n  \
+        fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
+    Read(PairArgs),
+    Doctor(crate::doctor::DoctorArgs),
+    Ring(crate::ring::RingArgs),
+    Walk(crate::walk::WalkArgs),
+    Gup(crate::gup::GupArgs),
+    #[command(alias = "pv")]
+    View(Box<crate::view::ViewArgs>),
+    Cat(crate::cat::CatArgs),
+    Tee(crate::tee::TeeArgs),
+    Yes(crate::yes::YesArgs),
+    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
+    /// One side of a trial; started by the ladder, which speaks to it through a socket.
+    #[command(hide = true)]
+    PairSide,
+    /// A process of a trial of `bandwidth`, which speaks to it through its standard input.
+    #[command(hide = true)]
+    BandwidthSide,
+}
+
+/// Puts the command in where a link's name or nothing at all stands for it.
+pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
+    let link = args.first().and_then(|name| link_of(name));
+    let is_for_ladder = |arg: &OsString| {
+        let help = ["-h", "--help", "-V", "--version"];
+        arg.to_str()
+            .is_some_and(|a| a.starts_with('-') && !help.contains(&a))
+    };
+    let command = link.or_else(|| args.get(1).is_none_or(is_for_ladder).then_some("ladder"));
+    if let Some(command) = command {
+        args.insert(args.len().min(1), command.into());
+    }
+    args
+}
+
+/// What was typed, with the command put in, as clap understands it.
+pub fn parse(mut typed: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = match typed.first().and_then(|name| link_of(name)) {
+        Some(link) => {
+            typed.remove(0);
+            definition_of_link(link)
+        }
+        None => Cli::command(),
+    };
+    let mut matches = command.try_get_matches_from_mut(typed)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))
+}
+
+/// What may be typed behind the name of a link, which is the name of its command and of the program.
+pub fn definition_of_link(link: &str) -> clap::Command {
+    let definition = Cli::command().no_binary_name(true);
+    match link {
+        "pv" => definition.mut_subcommand("view", |view| {
+            view.override_usage("pv [OPTIONS] [FILE]...\n       pv -d PID[:FD]... [OPTIONS]\n       pv -R PID [OPTIONS]")
+        }),
+        // These have no -h.
+        "cat" | "tee" | "yes" => definition.mut_subcommand(link, |command| {
+            let help = Arg::new("help").long("help").action(ArgAction::Help);
+            command.disable_help_flag(true).arg(help.help("Print help"))
+        }),
+        _ => definition,
+    }
+}
+
+/// How to ask for the help that belongs to a command line, the command put in.
+pub fn help_for(typed: &[OsString]) -> String {
+    if let Some(link) = typed.first().and_then(|name| link_of(name)) {
+        return format!("{link} --help");
+    }
+    let definition = Cli::command();
+    match typed.get(1).and_then(|name| name.to_str()) {
+        Some(name) if definition.find_subcommand(name).is_some() => {
+            format!("fullbore {name} --help")
+        }
+        _ => "fullbore --help".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::LINKS;
+
+    fn typed(line: &str) -> Vec<String> {
+        let args = line.split(' ').map(OsString::from).collect();
+        with_command(args)
+            .into_iter()
+            .map(|a| a.into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn link_names_and_nothing_stand_for_commands() {
+        assert_eq!(typed("fullbore"), ["fullbore", "ladder"]);
+        assert_eq!(typed("fullbore --json"), ["fullbore", "ladder", "--json"]);
+        assert_eq!(typed("fullbore --version"), ["fullbore", "--version"]);
+        assert_eq!(typed("fullbore read"), ["fullbore", "read"]);
+        assert_eq!(typed("./write --csv"), ["./write", "write", "--csv"]);
+        assert_eq!(typed("/tmp/read"), ["/tmp/read", "read"]);
+    }
+
+    #[test]
+    fn help_is_looked_for_where_the_options_are() {
+        let help = |line: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            help_for(&with_command(args))
+        };
+        assert_eq!(help("fullbore --bogus"), "fullbore ladder --help");
+        assert_eq!(help("fullbore read --bogus"), "fullbore read --help");
+        assert_eq!(help("fullbore bogus"), "fullbore --help");
+        assert_eq!(help("/tmp/read --bogus"), "read --help");
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        Cli::command().debug_assert();
+        for link in LINKS {
+            definition_of_link(link).debug_assert();
+        }
+    }
+}
