@@ -30,6 +30,7 @@ mod memory;
 pub mod result;
 mod stream;
 mod summary;
+mod timing;
 mod work;
 pub mod year_2005;
 

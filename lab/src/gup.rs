@@ -1,5 +1,6 @@
 //! What `get_user_pages_fast` costs per page: by the kernel's own benchmark, else estimated from the outside.
 
+pub mod form;
 mod inside;
 mod outside;
 pub mod test_file;

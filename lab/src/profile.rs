@@ -8,6 +8,7 @@ pub mod cause;
 pub mod explain;
 pub mod flame;
 pub mod fold;
+mod hidden;
 pub mod result;
 pub mod sample;
 pub mod symbols;

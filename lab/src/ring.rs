@@ -26,8 +26,8 @@ mod svg;
 mod told;
 
 pub use layout::{Row, rows};
-pub use model::{Outcome, Page, Part, Pipe, Pipes, Refusal, Slot, What, Which};
-pub use script::{Amount, Op, Script, Step};
+pub use model::{Outcome, Page, Part, Pipe, Pipes, Refusal, Slot, What};
+pub use script::{Amount, Op, Script, Step, Which};
 pub use svg::draw as svg;
 pub use told::{Told, state};
 

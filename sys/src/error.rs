@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-use crate::reason::{FILES, Reason};
+use crate::reason::{FILES, Reason, plain};
 
 /// What failed, why, and what to do: `capacity 4MiB refused: the limit is 1MiB; raise fs.pipe-max-size`.
 ///
@@ -182,12 +182,33 @@ fn ran_out(error: &io::Error) -> bool {
     .any(|e| Some(e.raw_os_error()) == error.raw_os_error())
 }
 
-/// The system's message without Rust's `(os error N)`.
-pub(crate) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
+impl Reason {
+    /// The reason of a system call that has failed. An error that was made from an [`Error`] has that one's reason.
+    #[must_use]
+    pub fn of(call: &'static str, error: &io::Error) -> Self {
+        if let Some(ours) = error.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+            return ours.into();
+        }
+        let inside = error.get_ref().and_then(|e| e.source());
+        let inside = inside.and_then(|e| e.downcast_ref::<io::Error>());
+        match inside.unwrap_or(error).raw_os_error() {
+            Some(errno) => Self::Refused { call, errno },
+            None => Self::Other(format!("{call}: {error}").into()),
+        }
+    }
+}
+
+/// The reason that an error names, or the whole of the error as text where it names none.
+impl From<&Error> for Reason {
+    fn from(error: &Error) -> Self {
+        let text = || Self::Other(error.to_string().into());
+        error.reason().cloned().unwrap_or_else(text)
+    }
+}
+
+impl From<Error> for Reason {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
     }
 }
 
@@ -287,5 +308,15 @@ mod tests {
         let inner = Error::system("no pipe", Errno::MFILE, "");
         let outer = Error::system("no fat slots", io::Error::other(inner), "");
         assert!(outer.is_passing());
+    }
+
+    #[test]
+    fn error_of_ours_keeps_its_reason_inside_one_of_the_system() {
+        let ours = Error::because("no fat slots", Reason::NoPipeMemory);
+        let theirs = io::Error::from(ours);
+        assert_eq!(Reason::of("splice", &theirs), Reason::NoPipeMemory);
+        let untyped = io::Error::from(Error::new("no pattern", "it is empty", "give one"));
+        let text = "no pattern: it is empty; give one";
+        assert_eq!(Reason::of("splice", &untyped), Reason::Other(text.into()));
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::stream::Link;
 use super::work::Job;
 
 /// Which table a column belongs to.
@@ -54,14 +55,6 @@ pub(super) enum How {
     Alone(Job),
     /// A sender and a receiver, with this between them.
     Between(Link, Job, Job),
-}
-
-/// What connects two processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
-    Pipe,
-    Unix,
-    Tcp,
 }
 
 const fn bandwidth(id: &'static str, title: &'static str, what: &'static str, how: How) -> Column {

@@ -11,7 +11,7 @@ use fullbore_sys::{Error, Result, capacity};
 use super::MESSAGE;
 use super::files::rewind;
 use super::stream::buffer;
-use super::work::{Ready, Report, Time, timed};
+use super::timing::{Ready, Report, Time, timed};
 
 const NO_FLAGS: SpliceFlags = SpliceFlags::empty();
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use fullbore_sys::{Error, Result};
 
-use super::work::{Answer, NOTHING, Order, Report};
+use super::timing::{NOTHING, Report};
+use super::work::{Answer, Order};
 use crate::wire;
 
 /// What one process gets.

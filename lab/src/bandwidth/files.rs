@@ -11,7 +11,7 @@ use rustix::fs::SeekFrom;
 use super::MESSAGE;
 use super::memory;
 use super::stream::buffer;
-use super::work::{Ready, Report, Time, timed};
+use super::timing::{Ready, Report, Time, timed};
 use crate::sys::mapping::Mapping;
 
 /// Reads the file in messages, sums the words of each, and begins again at its end.

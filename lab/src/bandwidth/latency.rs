@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fullbore_sys::{Error, Result};
 
-use super::work::{Ready, Report, Time};
+use super::timing::{Ready, Report, Time};
 use crate::latency::{RoundTrips, answer_all, ns, trip};
 
 /// Trips kept at most: a second of the fastest ones.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use fullbore_sys::Result;
 use fullbore_sys::size::Size;
 
-use super::work::{Ready, Report, Time, timed};
+use super::timing::{Ready, Report, Time, timed};
 use crate::machine::Machine;
 use crate::memory::words;
 

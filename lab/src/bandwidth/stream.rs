@@ -12,8 +12,7 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::MESSAGE;
-use super::column::Link;
-use super::work::{Ready, Report, Time, timed};
+use super::timing::{Ready, Report, Time, timed};
 
 /// lmbench's `SOCKBUF`, for TCP. The kernel grants less where its limits (`net.core.wmem_max`, `rmem_max`) say so.
 const SOCKET_BUFFER: usize = 1 << 20;
@@ -44,6 +43,14 @@ pub(super) fn buffer(len: usize) -> Result<Pages> {
         lock: false,
         fill: Some(b'X'),
     })
+}
+
+/// What connects two processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Pipe,
+    Unix,
+    Tcp,
 }
 
 /// Both ends of a connection: the one to write to, the one to read from.

@@ -81,7 +81,7 @@ fn largest(kind: PageKind, touched: bool) -> Result<Lent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gup::test_file::Form;
+    use crate::gup::form::Form;
     use crate::gup::test_file::tests::{Kernel, NS_PER_PAGE, PUT_NS_PER_PAGE};
 
     #[test]

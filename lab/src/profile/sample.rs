@@ -69,7 +69,7 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
         .into_iter()
         .find_map(|(cpu_wide, event)| try_one(event, true, cpu_wide).ok())
     };
-    let symbols_hidden = super::symbols::kernel_symbols_hidden();
+    let symbols_hidden = super::hidden::kernel_symbols_hidden();
     if !symbols_hidden && let Some(sampling) = with_kernel() {
         return Ok((sampling, None));
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::ser::Serializer;
 
-use super::script::{Amount, Op, Step};
+use super::script::{Amount, Op, Step, Which};
 use super::{FAT, MOST_SLOTS};
 
 /// A page, or what a fat slot refers to: eight pages in a row. Two slots with the same one share its memory.
@@ -196,28 +196,6 @@ impl Refusal {
             Self::WouldBlock => "EAGAIN",
             Self::Busy => "EBUSY",
             Self::Invalid => "EINVAL",
-        }
-    }
-}
-
-/// One of the two pipes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Which {
-    /// The one that the story is about.
-    #[default]
-    First,
-    /// The one that `splice` and `tee` fill.
-    Second,
-}
-
-impl Which {
-    /// The one that is not this.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::First => Self::Second,
-            Self::Second => Self::First,
         }
     }
 }

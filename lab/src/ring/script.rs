@@ -5,9 +5,31 @@ use std::str::FromStr;
 
 use fullbore_sys::size::Size;
 use fullbore_sys::{Error, Result};
+use serde::Serialize;
 
 use super::MOST_SLOTS;
-use super::model::Which;
+
+/// One of the two pipes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Which {
+    /// The one that the story is about.
+    #[default]
+    First,
+    /// The one that `splice` and `tee` fill.
+    Second,
+}
+
+impl Which {
+    /// The one that is not this.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
 
 /// How much `splice`, `tee` and `resize` are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

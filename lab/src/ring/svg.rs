@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::layout::{Row, rows};
-use super::model::{Pipe, Slot, Which};
+use super::model::{Pipe, Slot};
+use super::script::Which;
 use super::told::{Told, state};
 use crate::font::Font;
 

@@ -2,8 +2,8 @@
 
 use fullbore_sys::size::Size;
 
-use super::model::{Outcome, Part, Pipe, Pipes, Refusal, What, Which};
-use super::script::{Op, Script, Step};
+use super::model::{Outcome, Part, Pipe, Pipes, Refusal, What};
+use super::script::{Op, Script, Step, Which};
 
 /// A step that was made: what was asked for, what came of it, and how the pipes look afterwards.
 #[derive(Clone, Debug)]

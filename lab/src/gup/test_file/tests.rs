@@ -62,7 +62,7 @@ const JOB: Job = Job {
 #[test]
 fn request_numbers_are_those_of_the_header_files() {
     // _IOWR('g', 1, size), as x86 and ARM encode it.
-    let expected: [Opcode; 4] = [0xc050_6701, 0xc048_6701, 0xc078_6701, 0xc020_6701];
+    let expected: [rustix::ioctl::Opcode; 4] = [0xc050_6701, 0xc048_6701, 0xc078_6701, 0xc020_6701];
     let sizes = Form::ALL.map(Form::size);
     assert_eq!(sizes, [80, 72, 120, 32]);
     if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
