@@ -46,7 +46,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// cannot look at the clock.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// There is no thread available.
 pub fn end_when_stuck(
     seconds: f64,
     last_words: impl FnOnce() -> ExitCode + Send + 'static,

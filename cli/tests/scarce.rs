@@ -1,4 +1,4 @@
-//! What is said where something that every program takes for granted is not to be had.
+//! What is said where something that every program takes for granted is unavailable.
 
 mod support;
 

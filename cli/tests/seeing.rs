@@ -188,7 +188,7 @@ fn buffers_are_made_of_the_pages_asked_for() {
     let huge = run("walk --pages huge --json").quiet_success().json();
     let mapped: Vec<_> = huge["pages"].as_array().expect("pages").iter().collect();
     if huge["mapping"]["anon_huge_bytes"] == 0 {
-        return skip("no huge page was to be had");
+        return skip("no huge page was available");
     }
     if mapped[0]["mapped_by"].is_null() {
         return skip("nothing tells what maps a page");

@@ -182,7 +182,7 @@ enum Means {
 /// Measures, and calls `done` with the number of trials after each of them; a break ends it after that trial.
 ///
 /// # Errors
-/// Neither gup_test nor an estimate is possible here. That one kind of pages is not to be had is no error: its row says so.
+/// Neither gup_test nor an estimate is possible here. That one kind of pages is unavailable is no error: its row says so.
 pub fn measure(
     options: &Options,
     machine: Machine,

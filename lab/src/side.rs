@@ -119,7 +119,7 @@ pub(crate) struct Descriptor<'fd> {
     inherited: BorrowedFd<'fd>,
     /// The same pipe in a non-blocking description of our own.
     own: Option<OwnedFd>,
-    /// No such description is to be had: look first, then move no more than cannot block.
+    /// No such description is available: look first, then move no more than cannot block.
     look_first: bool,
     pub(crate) note: Option<String>,
 }

@@ -6,7 +6,7 @@
 //! - what was taken from the input is out of reach of others who read it, too: between `tee` and `splice` of a shared pipe
 //!   they could take slots, which would arrive in one output and not in another;
 //! - `tee`, which always begins at the head of its source, meets an *empty* pipe with as many slots as its source has, and
-//!   so takes all of the batch or shows that it is not to be had. It is never continued: that would send the head twice;
+//!   so takes all of the batch or shows that it is unavailable. It is never continued: that would send the head twice;
 //! - errors are either of the input or of one output.
 
 mod output;

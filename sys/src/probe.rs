@@ -65,7 +65,7 @@ pub fn lend_refusal() -> Option<Error> {
 /// nine times.
 ///
 /// # Errors
-/// No child is to be had for it.
+/// No child is available for it.
 pub fn turn_takes() -> Result<std::time::Duration> {
     let mut times = Vec::new();
     for _ in 0..9 {

@@ -19,7 +19,7 @@ pub enum Route {
     Lent,
     /// References to bytes that a pipe holds (`tee(2)`, `splice(2)`).
     Tee,
-    /// `splice(2)`, from pipe to pipe; or with one pipe, where no private pipe is to be had.
+    /// `splice(2)`, from pipe to pipe; or with one pipe, where no private pipe is available.
     Splice,
     /// `splice(2)` through a private pipe.
     Relay,

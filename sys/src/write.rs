@@ -13,7 +13,7 @@ pub(crate) trait Lender {
     /// Makes `len` bytes ready to be handed out ([`HugePages::free_mut`]), at most [`fresh::PIECE`].
     ///
     /// # Errors
-    /// No huge page is to be had, or this would cost or hold too much: another way must be taken. Nothing is lost.
+    /// No huge page is available, or this would cost or hold too much: another way must be taken. Nothing is lost.
     fn prepare(&mut self, len: usize, round: Round) -> Result<()>;
 
     /// Whether it is as fast as it will be, as far as its memory is concerned.

@@ -108,7 +108,7 @@ pub fn profile(profile: &Profile) -> String {
 
 fn rung(out: &mut String, rung: &RungProfile) {
     if let Some(why) = &rung.refused {
-        let _ = writeln!(out, "{}: not to be had here: {why}\n", rung.id);
+        let _ = writeln!(out, "{}: unavailable here: {why}\n", rung.id);
         return;
     }
     let bold = Style::new().bold();

@@ -23,7 +23,7 @@ pub(super) struct Facts {
     pub(super) kptr_restrict: Option<u32>,
     /// Whether /proc/kallsyms shows addresses to this user; `None` where it cannot be read.
     pub(super) shows_addresses: Option<bool>,
-    /// Bytes of gup_test's request, or why it is not to be had.
+    /// Bytes of gup_test's request, or why it is unavailable.
     pub(super) gup_test: Result<usize, Error>,
 }
 

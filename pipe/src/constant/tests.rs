@@ -138,7 +138,7 @@ fn an_empty_pattern_writes_nothing_and_does_not_panic() {
     constant.write_all(&write_end, 10).unwrap();
 }
 
-/// Where no large pages are to be had for a socket, fragments are small and so are the slots of the master.
+/// Where no large pages are available for a socket, fragments are small and so are the slots of the master.
 #[test]
 fn small_fragments_never_break_the_pattern() {
     let _ = fullbore_sys::probe::fat_refusal();

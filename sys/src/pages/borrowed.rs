@@ -179,7 +179,7 @@ const NOT_SHARED: &str =
 /// Tries whether the tables tell what they are asked: of a page that is ours alone, and then of one that a child has, too.
 ///
 /// # Errors
-/// They do not, or no huge page or no child is to be had.
+/// They do not, or no huge page or no child is available.
 pub(crate) fn try_the_look() -> Result<()> {
     let lookup = Lookup::new()?;
     let page = HugePage::new(AfterFork::Copied)?;

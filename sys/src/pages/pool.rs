@@ -78,7 +78,7 @@ impl Pool {
     /// as it was sent.
     ///
     /// # Errors
-    /// No child for a turn, or turns that take too long for what they give, or no huge page to be had. Then nothing more is
+    /// No child for a turn, or turns that take too long for what they give, or no huge page available. Then nothing more is
     /// handed out.
     pub(crate) fn go_on(&mut self, bytes: usize, ahead: usize) -> Result<()> {
         let bytes = bytes.max(self.at_least);
@@ -147,7 +147,7 @@ impl Pool {
 /// Makes a turn, and says how long it took.
 ///
 /// # Errors
-/// No child is to be had.
+/// No child is available.
 pub(crate) fn turn() -> Result<Duration> {
     let turns = Turns::of_this_process()?;
     turns.after(turns.lent_now())

@@ -148,7 +148,7 @@ Private_Hugetlb:       0 kB
         };
         for kind in [PageKind::Small, PageKind::Huge] {
             let Ok(pages) = map(kind) else {
-                eprintln!("SKIPPED sources_agree for {kind} pages: not to be had here");
+                eprintln!("SKIPPED sources_agree for {kind} pages: unavailable here");
                 continue;
             };
             let (address, len) = (pages.as_ptr() as usize, pages.len());

@@ -73,7 +73,7 @@ impl Turns {
     /// thread has made it.
     ///
     /// # Errors
-    /// No child is to be had, or it does not leave. The pages must be abandoned then.
+    /// No child is available, or it does not leave. The pages must be abandoned then.
     pub(super) fn after(&self, lent: LentAt) -> Result<Duration> {
         let start = Instant::now();
         let alone = self.alone()?;
@@ -111,7 +111,7 @@ impl Alone<'_> {
     /// seen, and the child, which has been told to leave.
     ///
     /// # Errors
-    /// No child is to be had. One that is gone before its time is no error: it can only be seen that it is not there.
+    /// No child is available. One that is gone before its time is no error: it can only be seen that it is not there.
     pub(super) fn turn_and_meanwhile<T>(self, look: impl FnOnce() -> T) -> Result<(T, Leaving)> {
         self.make(|| child_that_stays_for(look))
     }

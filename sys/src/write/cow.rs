@@ -15,10 +15,10 @@ pub struct Cow {
 }
 
 impl Cow {
-    /// Maps the first of the memory and proves that huge pages are to be had. More is mapped as it is needed.
+    /// Maps the first of the memory and proves that huge pages are available. More is mapped as it is needed.
     ///
     /// # Errors
-    /// Huge pages are not to be had here, or not now ([`Error::is_passing`](crate::Error::is_passing)).
+    /// Huge pages are unavailable here, or not now ([`Error::is_passing`](crate::Error::is_passing)).
     pub fn new() -> Result<Self> {
         Ok(Self { pool: Pool::new()? })
     }

@@ -82,7 +82,7 @@ impl Fat {
     /// Makes the socket pair.
     ///
     /// # Errors
-    /// No sockets or descriptors to be had, or a forked child could not be told from its parent.
+    /// No sockets or descriptors available, or a forked child could not be told from its parent.
     pub fn new() -> Result<Self> {
         Ok(Self {
             owner: Owner::this_process()?,
@@ -122,7 +122,7 @@ impl Fat {
             return 0;
         };
         if !self.owner.is_this_process() {
-            // Not to be used any more: what is in it is shared with the parent. Where no other is to be had the socket stays
+            // Not to be used any more: what is in it is shared with the parent. Where no other is available the socket stays
             // as it is, and `stage` fails.
             self.queue = None;
             return 0;

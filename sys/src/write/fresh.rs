@@ -39,10 +39,10 @@ const KEPT: usize = 2;
 pub const LOOK_EVERY: usize = 32 << 20;
 
 impl Fresh {
-    /// Maps the memory and proves that huge pages are to be had.
+    /// Maps the memory and proves that huge pages are available.
     ///
     /// # Errors
-    /// Huge pages are not to be had here, or not now ([`Error::is_passing`]). Small ones would be slower than `write(2)`.
+    /// Huge pages are unavailable here, or not now ([`Error::is_passing`]). Small ones would be slower than `write(2)`.
     pub fn new() -> Result<Self> {
         Ok(Self {
             lend: Lend::new()?,
