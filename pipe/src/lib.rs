@@ -115,6 +115,7 @@ struct ReadmeIsCompiled;
 #[path = "../tests/soundness"]
 mod testing {
     //! What the tests of this crate share with those in `tests/`.
+    use fullbore_sys::calls;
     use fullbore_sys::writer::{LARGE, Unbuffered};
 
     use crate::PipeWriter;

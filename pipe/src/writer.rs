@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use fullbore_sys::write::fresh::PIECE;
-use fullbore_sys::writer::{Path, Unbuffered};
+use fullbore_sys::writer::{Path, Unbuffered, write_all_by};
 use fullbore_sys::{Reason, Route};
 
 pub use block::Block;
@@ -86,8 +86,6 @@ pub struct PipeWriter<Fd: AsFd> {
     mode: Mode,
     /// When the first of the bytes in the window was put in, where it has room for so many that it matters.
     since: Option<Instant>,
-    /// When the memory was had that is lent.
-    memory_since: Option<Instant>,
     /// The descriptor was taken out.
     gone: bool,
 }
@@ -117,7 +115,6 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             out,
             mode: Mode::Undecided,
             since: None,
-            memory_since: None,
             gone: false,
         }
     }
@@ -279,9 +276,6 @@ impl<Fd: AsFd> PipeWriter<Fd> {
         self.out.block(len);
         self.reopen(0);
         self.since = (len > LOOK_EVERY).then(Instant::now);
-        if lends && self.memory_since.is_none() {
-            self.memory_since = self.since;
-        }
     }
 
     /// Opens the window on what is left of the block, of which the first `len` bytes are filled.
@@ -381,9 +375,6 @@ impl<Fd: AsFd> PipeWriter<Fd> {
             Mode::Unbuffered => {
                 self.send()?; // of a block that could not be sent
                 self.settle();
-                if self.memory_since.is_none() && self.out.lends_next() {
-                    self.memory_since = Some(Instant::now());
-                }
                 self.out.write(bytes)
             }
             Mode::Lines => self.take_lines(bytes),
@@ -392,29 +383,19 @@ impl<Fd: AsFd> PipeWriter<Fd> {
     }
 
     #[cold]
-    fn write_all_slowly(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write_slowly(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => bytes = &bytes[n..],
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
+    fn write_all_slowly(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all_by(bytes, |bytes| self.write_slowly(bytes))
     }
 
     /// Gives memory back that was had long ago, compared with what it costs to get it anew.
     fn give_back(&mut self) {
-        let Some(since) = self.memory_since else {
+        let Some(since) = self.out.memory_since() else {
             return;
         };
         let mib = u32::try_from(self.out.memory() >> 20).unwrap_or(u32::MAX);
         if since.elapsed() > ANEW * GIVE_BACK_AFTER * mib.clamp(2, 1000) {
             self.settle();
-            if self.out.release() {
-                self.memory_since = None;
-            }
+            self.out.release();
         }
     }
 }

@@ -45,6 +45,7 @@ mod watch;
 use std::os::fd::AsFd;
 
 use fullbore::PipeWriter;
+use fullbore_sys::calls;
 use fullbore_sys::writer::{LARGE, Unbuffered, Way};
 
 /// Every safe way in; `None` chooses by itself.
@@ -72,7 +73,7 @@ fn skip(test: &str, reason: impl std::fmt::Display) {
 
 /// Whether this way can be taken here; says so where it cannot.
 fn is_to_be_had(test: &str, way: Option<Way>) -> bool {
-    let (_reader, pipe) = fullbore_sys::calls::pipe().expect("a pipe");
+    let (_reader, pipe) = calls::pipe().expect("a pipe");
     let path = writer(pipe, way).path();
     let refused = way.is_some_and(|way| way != path.way);
     if refused {

@@ -50,6 +50,7 @@ struct ReadmeIsCompiled;
 #[allow(dead_code, reason = "the tests of the library use the rest")]
 mod testing {
     //! What the tests of this crate share with those of the library: links to its files, of which a package has copies.
+    use crate::calls;
     use crate::writer::{LARGE, Unbuffered};
 
     pub mod feed;

@@ -264,7 +264,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// [`lend`](Self::lend) needs this permission, too, and makes a child for each call or each 16 MiB.
     #[must_use]
     pub fn copy_on_write(mut self) -> Self {
-        self.copy_on_write = true;
+        self.set_copy_on_write();
         self
     }
 
@@ -289,7 +289,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// Without this a `write_all` of several MiB does the same for as long as it lasts.
     #[must_use]
     pub fn fill_ahead(mut self) -> Self {
-        self.ahead = Ahead::Chosen;
+        self.set_fill_ahead(true);
         self
     }
 
@@ -317,7 +317,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     /// Leaves the capacity of the pipe as it is.
     #[must_use]
     pub fn keep_capacity(mut self) -> Self {
-        self.keep_capacity = true;
+        self.set_keep_capacity();
         self
     }
 
@@ -375,16 +375,10 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self.moved[way as usize]
     }
 
-    /// Whether the stream is long enough for more than `write(2)`, with so many bytes to come.
-    fn pays(&self, len: usize) -> bool {
-        let sent = || self.moved.iter().sum::<u64>() + self.lending.bytes();
-        self.ways.is_some() || self.forced.is_some() || sent() + len as u64 >= self.start
-    }
-
     /// Whether there is anything to choose from, so that it matters how long things take.
     fn chooses(&self) -> bool {
         let ways = self.ways.as_ref();
-        self.pays(0) && ways.is_none_or(|w| w.only_write.is_none())
+        self.is_long() && ways.is_none_or(|w| w.only_write.is_none())
     }
 
     /// Whether all goes by `write(2)` for good.
@@ -417,7 +411,7 @@ impl<Fd: AsFd> Unbuffered<Fd> {
     pub fn block(&mut self, len: usize) -> &mut [u8] {
         let len = len.min(PIECE);
         self.block.left = 0;
-        let (form, opened) = match self.pays(0) {
+        let (form, opened) = match self.is_long() {
             true => self.form_of_block(len),
             false => (Form::COPY, None),
         };
@@ -470,24 +464,16 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         }
     }
 
-    /// The way that the block is taken by, where one is open.
-    #[must_use]
-    pub fn block_way(&self) -> Way {
-        self.block.way
-    }
-
     /// Gives the memory back that the ways have, and what else they keep, if all was sent and no block is open. They get it anew
-    /// when they are taken again, which takes some 100 µs. Returns whether anything was given back.
-    pub fn release(&mut self) -> bool {
+    /// when they are taken again, which takes some 100 µs.
+    pub fn release(&mut self) {
         if self.block.left > 0 || self.queued() > 0 {
-            return false;
+            return;
         }
         self.block.heap = Vec::new();
-        let Some(ways) = self.ways.as_mut().filter(|w| w.has_memory()) else {
-            return false;
-        };
-        ways.release();
-        true
+        if let Some(ways) = &mut self.ways {
+            ways.release();
+        }
     }
 
     /// Bytes of memory that the ways keep.
@@ -495,17 +481,24 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         self.ways.as_mut().map_or(0, Ways::memory)
     }
 
+    /// When the first of that memory was had.
+    #[must_use]
+    pub fn memory_since(&self) -> Option<Instant> {
+        self.ways.as_ref().and_then(|w| w.memory_since)
+    }
+
     /// Whether the next block lies in memory that is lent.
     #[must_use]
     pub fn lends_next(&self) -> bool {
         let ways = self.ways.as_ref();
-        ways.map_or(self.pays(0), |w| w.current().lends())
+        ways.map_or(self.is_long(), |w| w.current().lends())
     }
 
     /// Whether the stream is long enough for more than `write(2)`.
     #[must_use]
     pub fn is_long(&self) -> bool {
-        self.pays(0)
+        let sent = || self.moved.iter().sum::<u64>() + self.lending.bytes();
+        self.ways.is_some() || self.forced.is_some() || sent() >= self.start
     }
 
     /// Forgets what is left of the block.
@@ -599,7 +592,7 @@ impl<Fd: AsFd> Write for Unbuffered<Fd> {
     /// taken: the call returns when all are in the pipe.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let within = self.begin_ahead_within(bytes.len());
-        let mut written = self.write_all_pieces(bytes);
+        let mut written = write_all_by(bytes, |bytes| self.write(bytes));
         if within {
             written = written.and_then(|()| self.send_queued(0));
             self.ahead = Ahead::No;
@@ -638,4 +631,4 @@ impl<Fd: AsFd + fmt::Debug> fmt::Debug for Unbuffered<Fd> {
     }
 }
 
-pub use sending::is_refusal;
+pub use sending::{is_refusal, write_all_by};

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::thread::JoinHandle;
 
 use fullbore_sys::calls::fault::{Call, inject};
 use fullbore_sys::writer::{Unbuffered, Way};
@@ -11,7 +10,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::testing::drive::Drive;
-use crate::testing::feed::set_nonblocking;
+use crate::testing::feed::{reader, set_nonblocking};
 use crate::testing::sequence::Rng;
 use crate::testing::watch::for_each_seed;
 
@@ -36,18 +35,6 @@ fn at_random(mut rng: Rng) -> impl FnMut(Call, usize) -> Result<usize, Errno> {
         ),
         _ => Ok(len),
     }
-}
-
-fn reader(pipe: OwnedFd, piece: usize) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
-        loop {
-            match calls::read(&pipe, &mut buffer).unwrap() {
-                0 => return all,
-                n => all.extend_from_slice(&buffer[..n]),
-            }
-        }
-    })
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -175,6 +176,20 @@ impl Feed {
         }
         result.map(drop)
     }
+}
+
+/// Reads everything, in pieces of up to `piece` bytes, in a thread of its own.
+#[allow(dead_code, reason = "the tests in src/ use it")]
+pub fn reader(pipe: OwnedFd, piece: usize) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
+        loop {
+            match super::calls::read(&pipe, &mut buffer).expect("data") {
+                0 => return all,
+                n => all.extend_from_slice(&buffer[..n]),
+            }
+        }
+    })
 }
 
 /// Waits until the pipe has room, or for a moment.

@@ -332,12 +332,12 @@ impl<Fd: AsFd> Unbuffered<Fd> {
         mut since: Option<Instant>,
     ) -> io::Result<usize> {
         // What is small waits only behind others.
-        let chooses = self.pays(0) && (bytes.len() >= LARGE || self.queued() > 0);
-        if chooses && bytes.len() >= LARGE {
+        let is_tried = self.is_long() && (bytes.len() >= LARGE || self.queued() > 0);
+        if is_tried && bytes.len() >= LARGE {
             self.decided().ask_again();
         }
         loop {
-            let mut form = match chooses {
+            let mut form = match is_tried {
                 true => self.decided().choice.current(),
                 false => Form::COPY,
             };
@@ -387,19 +387,25 @@ impl<Fd: AsFd> Unbuffered<Fd> {
             }
         }
     }
+}
 
-    /// `write_all` of std, by [`write`](io::Write::write).
-    pub(super) fn write_all_pieces(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match io::Write::write(self, bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => bytes = &bytes[n..],
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+/// Writes everything as std's `write_all` does, by calls that say how many bytes they have taken.
+///
+/// # Errors
+/// What a call reports, except that it was interrupted; `WriteZero` where it takes nothing.
+pub fn write_all_by(
+    mut bytes: &[u8],
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The descriptor of a writer, beside which its other fields can be borrowed.

@@ -1,7 +1,6 @@
 //! What a writer does when system calls fail, fall short or are refused: what arrives is what it said was taken.
 
 use std::os::fd::OwnedFd;
-use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
@@ -9,7 +8,7 @@ use super::*;
 use crate::calls::SpliceFlags;
 use crate::calls::fault::{Call, LeaveOut, inject, leave_out};
 use crate::probe;
-use crate::testing::feed::{Feed, set_nonblocking};
+use crate::testing::feed::{Feed, reader, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
 use crate::testing::watch::{for_each_seed, shout};
 use crate::{calls, capacity};
@@ -64,19 +63,6 @@ fn probe_first() {
         probe::fresh_refusal(),
         probe::fat_refusal(),
     );
-}
-
-/// Reads everything, in pieces of up to `piece` bytes.
-fn reader(pipe: OwnedFd, piece: usize) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
-        loop {
-            match calls::read(&pipe, &mut buffer).unwrap() {
-                0 => return all,
-                n => all.extend_from_slice(&buffer[..n]),
-            }
-        }
-    })
 }
 
 #[test]

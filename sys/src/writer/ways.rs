@@ -26,6 +26,8 @@ pub(super) struct Ways {
     /// What is remembered of it while it is given back.
     paused: Paused,
     pub(super) fat: Option<Fat>,
+    /// When the first of the memory was had that is lent.
+    pub(super) memory_since: Option<Instant>,
     pub(super) choice: Choice,
     pub(super) fallbacks: Vec<(Route, Reason)>,
     later: Later,
@@ -48,6 +50,7 @@ impl Ways {
             fresh: None,
             paused: Paused::default(),
             fat: None,
+            memory_since: None,
             choice: Choice::new(&[], limits),
             fallbacks: Vec::new(),
             later: Later::default(),
@@ -97,6 +100,7 @@ impl Ways {
         self.release_fresh();
         self.cow = None;
         self.fat = None;
+        self.memory_since = None;
     }
 
     /// Gives the memory back, unless it waits until the reader lets go of its pages: it is still needed then, to look whether
@@ -108,11 +112,6 @@ impl Ways {
             self.paused = paused;
             self.fresh = None;
         }
-    }
-
-    /// Whether any way has something to give back.
-    pub(super) fn has_memory(&self) -> bool {
-        self.fresh.is_some() || self.cow.is_some() || self.fat.is_some()
     }
 
     /// Bytes of memory that is lent.
@@ -194,6 +193,14 @@ impl Ways {
     }
 
     fn make_ready(&mut self, way: Way) -> Result<()> {
+        self.get_ready(way)?;
+        if way.lends() {
+            self.memory_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    fn get_ready(&mut self, way: Way) -> Result<()> {
         match way {
             Way::Fresh => match &mut self.fresh {
                 Some(fresh) => fresh.resume(),
