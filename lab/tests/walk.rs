@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use fullbore_lab::pagemap::{Look, Process, look};
+use fullbore_lab::walk::pagemap::{Look, Process, look};
 use fullbore_sys::pages::scan::mapped_huge;
 use fullbore_sys::pages::{PageKind, Pages, Request};
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::load::load;
+use crate::saved::load::load;
 
 const COMMITTED: &str = include_str!("../../../runs/2026-11-21-epyc-kvm/ladder.json");
 
