@@ -2,7 +2,6 @@
 
 mod bandwidth_csv;
 mod bandwidth_table;
-mod sheet;
 
 use clap::Args;
 use fullbore_lab::bandwidth::column::{Column, columns};

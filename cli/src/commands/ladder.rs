@@ -1,6 +1,7 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
 pub(crate) mod ladder_csv;
+mod ladder_table;
 
 use clap::Args;
 use fullbore_lab::ladder::run::Run;
@@ -15,7 +16,7 @@ use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome, complain};
 use crate::output::session::{RunArgs, Session, Step};
-use crate::output::table;
+use crate::output::table::Table;
 
 /// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.
 #[derive(Args, Debug)]
@@ -90,7 +91,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
     let session = args.run.session("ladder")?;
 
     let run = climb_and_save(&options, machine, &session)?;
-    session.show(&run, args.json, args.color, || Ok(table::draw(&run)))
+    session.show(&run, args.json, args.color, || Ok(ladder_table::draw(&run)))
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.
@@ -141,15 +142,14 @@ fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Res
 }
 
 fn explanation(rungs: &[Rung]) -> String {
-    rungs
-        .iter()
-        .map(|r| {
-            let note = if r.by_default {
-                ""
-            } else {
-                " (not by default)"
-            };
-            format!("{:<24} {}{note}\n", r.id, r.explanation)
-        })
-        .collect()
+    let mut table = Table::new(["", ""]);
+    for rung in rungs {
+        let note = if rung.by_default {
+            ""
+        } else {
+            " (not by default)"
+        };
+        table.row([rung.id.to_string(), format!("{}{note}", rung.explanation)]);
+    }
+    table.draw()
 }

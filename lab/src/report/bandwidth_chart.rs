@@ -3,10 +3,11 @@
 use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
 use super::ladder_chart::{description, in_words, labelled, machine_line};
-use super::text::{bytes, drawable, number};
+use super::text::{bytes, drawable};
 use crate::bandwidth::column::Group;
 use crate::bandwidth::result::{ColumnResult, LatencyResult, Run};
 use crate::ladder::run::State;
+use crate::show::number::number;
 
 /// Beyond this factor between the fastest and the slowest, bars from 0 would hide the slow ones.
 const LINEAR_UP_TO: f64 = 60.0;

@@ -4,9 +4,10 @@ use maud::{Markup, html};
 
 use super::chart::{Chart, Drawing, Flow, Layout, STRONG, TEXT, px};
 use super::ladder_chart::machine_line;
-use super::text::{drawable, number, safe};
+use super::text::{drawable, safe};
 use crate::profile::cause::Cause;
 use crate::profile::profiled::{Profile, RungProfile, SideProfile};
+use crate::show::number::number;
 use crate::worker::trial::Role;
 
 /// More rungs than this are not drawn.

@@ -2,9 +2,10 @@
 
 use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
-use super::text::{drawable, number, safe};
+use super::text::{drawable, safe};
 use crate::ladder::run::{Run, RungResult, State};
 use crate::machine::Machine;
+use crate::show::number::number;
 use crate::stats::Verdict;
 
 /// The results of a run by state of the machine: first those that prevailed, then each other state by itself.

@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::sections::{table, travel};
-use super::text::{bytes, count, maybe, safe};
+use super::text::{bytes, safe};
 use crate::bandwidth;
 use crate::ladder::run::{LineTravel, Run, State};
 use crate::saved::load::Saved;
+use crate::show::number::{count, maybe};
 use crate::sweep::Sweep;
 use crate::worker::side::Path;
 

@@ -10,11 +10,12 @@ use super::chart::Chart;
 use super::heat;
 use super::ladder_chart;
 use super::ladder_chart::{by_state, in_words, prevailing};
-use super::text::{bytes, count, maybe, number, remarks, safe};
+use super::text::{bytes, remarks, safe};
 use crate::bandwidth::result::{self as rates, ColumnResult, LatencyResult};
 use crate::ladder::run::{LineTravel, Run, RungResult, State};
 use crate::profile::flame;
 use crate::profile::profiled::{Profile, SideProfile};
+use crate::show::number::{count, maybe, number};
 use crate::stats::Estimate;
 use crate::sweep::Sweep;
 

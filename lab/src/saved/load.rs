@@ -14,6 +14,7 @@ use super::head::Head;
 use crate::bandwidth;
 use crate::ladder::run::{self, Run};
 use crate::profile::profiled::Profile;
+use crate::show::escape::shown;
 use crate::sweep::{self, Sweep};
 
 /// A saved run.
@@ -78,8 +79,6 @@ impl std::str::FromStr for Kind {
 }
 
 const PREFIX: &str = "fullbore.";
-/// Longer texts are cut where they are shown.
-const SHOWN: usize = 120;
 
 impl Saved {
     /// Its kind.
@@ -143,30 +142,6 @@ fn parse(text: &[u8]) -> std::result::Result<Saved, Bad> {
         Kind::Bandwidth => Saved::Bandwidth(typed(kind, text)?),
     };
     Ok(saved)
-}
-
-/// Text from a saved run, for a terminal: control characters (which could move the cursor, or worse) and those that turn
-/// the direction of writing are shown as `\u{…}`, and what is too long is cut.
-#[must_use]
-pub fn shown(text: &str) -> String {
-    let mut out = String::new();
-    for (n, c) in text.chars().enumerate() {
-        if n == SHOWN {
-            out.push('…');
-            break;
-        }
-        match c {
-            // Bidirectional marks, embeddings, overrides and isolates; line and paragraph separators; no-width ones.
-            '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{61c}' => out.extend(c.escape_unicode()),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 fn not_json(e: serde_json::Error) -> Bad {
@@ -332,10 +307,6 @@ mod tests {
             });
             assert!(!text.contains(char::is_control), "{text:?}");
         }
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-        assert_eq!(shown("\u{9b}2J\u{202e}"), "\\u{9b}2J\\u{202e}");
-        assert_eq!(shown("Zürich ×8"), "Zürich ×8");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), SHOWN + 1);
     }
 
     #[test]
