@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::WAITS;
-use crate::ends::waiting;
+use crate::support::state::waiting;
 use crate::support::{collect, fullbore, pair, pipe, refused, sequence, skip, start, until};
 
 /// The ways that can, as far as this machine has them.
