@@ -33,17 +33,19 @@ pub fn ticks(pid: Pid) -> u64 {
     threads(pid).iter().map(|(_, ticks)| ticks).sum()
 }
 
-/// Waits until all threads of a process are in a state: `S` asleep until something comes, `T` stopped.
+/// Waits until a signal has stopped a process, or it has ended before.
 #[track_caller]
-pub fn until_state(pid: Pid, state: char) {
-    until(&format!("state {state} of process {pid:?}"), || {
+pub fn until_stopped(pid: Pid) {
+    until("the process to stop", || {
         let threads = threads(pid);
-        !threads.is_empty() && threads.iter().all(|(now, _)| *now == state)
+        threads
+            .iter()
+            .all(|(state, _)| matches!(state, 'T' | 'Z' | 'X'))
     });
 }
 
 /// Waits until a process waits for the other side of its pipes: it sleeps in two looks, or it spins, and `progress`, such as
-/// the bytes in its pipe, stays the same.
+/// the bytes in its pipe, stays the same. One that has ended is not waited for: why it did is for the test to find out.
 #[track_caller]
 pub fn until_it_waits(pid: Pid, progress: impl Fn() -> u64) {
     let before = Cell::new((u64::MAX, 0, false));
@@ -51,7 +53,9 @@ pub fn until_it_waits(pid: Pid, progress: impl Fn() -> u64) {
         let (reached, since, slept) = before.get();
         let (now, threads) = (progress(), threads(pid));
         let used = threads.iter().map(|(_, ticks)| ticks).sum();
-        let sleeps = !threads.is_empty() && threads.iter().all(|(state, _)| *state == 'S');
+        let sleeps = threads
+            .iter()
+            .all(|(state, _)| matches!(state, 'S' | 'Z' | 'X'));
         if now != reached {
             before.set((now, used, false));
             return false;
