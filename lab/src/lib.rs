@@ -35,6 +35,9 @@ pub mod side;
 pub mod stats;
 pub mod sweep;
 pub mod sys;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod testing;
 mod text;
 pub mod travel;
 pub mod trial;

@@ -41,7 +41,8 @@ pub fn skip(reason: impl fmt::Display) {
         _ => Location::caller().to_string(),
     };
     // Only the print macros are captured; a write to the handle is not.
-    let _ = writeln!(io::stderr(), "SKIPPED {test}: {reason}");
+    let line = format!("SKIPPED {test}: {}\n", reason.to_string().trim_end());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// `fullbore` with the words of `line` as its arguments.
