@@ -10,13 +10,13 @@
 //! Needs `taskset`, and nothing else running.
 
 #[allow(dead_code)]
-#[path = "../src/fizzbuzz/lines.rs"]
+#[path = "../src/tools/fizzbuzz/lines.rs"]
 mod lines;
 #[allow(dead_code)]
-#[path = "../src/fizzbuzz/thousands.rs"]
+#[path = "../src/tools/fizzbuzz/thousands.rs"]
 mod thousands;
 #[allow(dead_code)]
-#[path = "../src/fizzbuzz/vector.rs"]
+#[path = "../src/tools/fizzbuzz/vector.rs"]
 mod vector;
 
 use std::fmt::Write as _;
@@ -24,7 +24,8 @@ use std::io::{self, BufWriter, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use fullbore_lab::{plan, stats};
+use fullbore_lab::rounds::plan;
+use fullbore_lab::stats;
 use thousands::{PHASES, SLACK, Thousands, cycle_bytes};
 use vector::Vectors;
 

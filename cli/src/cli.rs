@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::args::pair::PairArgs;
 use crate::links::link_of;
-use crate::pair_args::PairArgs;
 
 /// Measures how fast Linux pipes are on this machine, and moves bytes through them at full bore.
 #[derive(Parser, Debug)]
@@ -25,12 +25,12 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    Ladder(crate::ladder::LadderArgs),
-    Profile(crate::profile::ProfileArgs),
-    Sweep(crate::sweep::SweepArgs),
-    Bandwidth(crate::bandwidth::BandwidthArgs),
-    Report(crate::report::ReportArgs),
-    Compare(crate::compare::CompareArgs),
+    Ladder(crate::commands::ladder::LadderArgs),
+    Profile(crate::commands::profile::ProfileArgs),
+    Sweep(crate::commands::sweep::SweepArgs),
+    Bandwidth(crate::commands::bandwidth::BandwidthArgs),
+    Report(crate::commands::report::ReportArgs),
+    Compare(crate::commands::compare::CompareArgs),
     /// Write into standard output until the reader goes away, or for a given number of bytes or seconds.
     #[command(after_help = "Examples:\n  \
         fullbore write | fullbore read\n  \
@@ -45,16 +45,16 @@ pub enum Command {
         fullbore write | fullbore read --seconds 2 --json\n  \
         fullbore write --with vmsplice | fullbore read --with splice --bytes 100G")]
     Read(PairArgs),
-    Doctor(crate::doctor::DoctorArgs),
-    Ring(crate::ring::RingArgs),
-    Walk(crate::walk::WalkArgs),
-    Gup(crate::gup::GupArgs),
+    Doctor(crate::commands::doctor::DoctorArgs),
+    Ring(crate::commands::ring::RingArgs),
+    Walk(crate::commands::walk::WalkArgs),
+    Gup(crate::commands::gup::GupArgs),
     #[command(alias = "pv")]
-    View(Box<crate::view::ViewArgs>),
-    Cat(crate::cat::CatArgs),
-    Tee(crate::tee::TeeArgs),
-    Yes(crate::yes::YesArgs),
-    Fizzbuzz(crate::fizzbuzz::FizzbuzzArgs),
+    View(Box<crate::tools::view::ViewArgs>),
+    Cat(crate::tools::cat::CatArgs),
+    Tee(crate::tools::tee::TeeArgs),
+    Yes(crate::tools::yes::YesArgs),
+    Fizzbuzz(crate::tools::fizzbuzz::FizzbuzzArgs),
     /// One side of a trial; started by the ladder, which speaks to it through a socket.
     #[command(hide = true)]
     PairSide,

@@ -1,39 +1,12 @@
 //! `fullbore`: the lab and the tools, one file per command.
 
 mod args;
-mod bandwidth;
-mod cat;
 mod cli;
-mod compare;
-mod doctor;
-mod failure;
-mod fallbacks;
-mod find;
-mod fizzbuzz;
-mod gup;
-mod ladder;
-mod ladder_csv;
+mod commands;
 mod links;
-mod measuring;
-mod pair_args;
-mod pair_output;
+mod output;
 mod parsing;
-mod picture;
-mod profile;
-mod quote;
-mod read;
-mod report;
-mod ring;
-mod saved;
-mod session;
-mod stand_in;
-mod sweep;
-mod table;
-mod tee;
-mod view;
-mod walk;
-mod write;
-mod yes;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -46,25 +19,29 @@ fn main() -> ExitCode {
         Err(e) => return parsing::explain(&e, &typed),
     };
     let outcome = match &cli.command {
-        Command::Ladder(args) => ladder::run(args),
-        Command::Profile(args) => profile::run(args),
-        Command::Bandwidth(args) => bandwidth::run(args),
-        Command::Sweep(args) => sweep::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Write(args) => write::run(args),
-        Command::Read(args) => read::run(args),
-        Command::Ring(args) => ring::run(args),
-        Command::Walk(args) => walk::run(args),
-        Command::Gup(args) => gup::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Report(args) => report::run(args),
-        Command::View(args) => return view::run(args),
-        Command::Fizzbuzz(args) => fizzbuzz::run(args),
-        Command::Cat(args) => cat::run(args),
-        Command::Tee(args) => tee::run(args),
-        Command::Yes(args) => yes::run(args),
-        Command::PairSide => fullbore_lab::trial::serve().map_err(failure::Failure::from),
-        Command::BandwidthSide => fullbore_lab::bandwidth::serve().map_err(failure::Failure::from),
+        Command::Ladder(args) => commands::ladder::run(args),
+        Command::Profile(args) => commands::profile::run(args),
+        Command::Bandwidth(args) => commands::bandwidth::run(args),
+        Command::Sweep(args) => commands::sweep::run(args),
+        Command::Compare(args) => commands::compare::run(args),
+        Command::Write(args) => commands::write::run(args),
+        Command::Read(args) => commands::read::run(args),
+        Command::Ring(args) => commands::ring::run(args),
+        Command::Walk(args) => commands::walk::run(args),
+        Command::Gup(args) => commands::gup::run(args),
+        Command::Doctor(args) => commands::doctor::run(args),
+        Command::Report(args) => commands::report::run(args),
+        Command::View(args) => return tools::view::run(args),
+        Command::Fizzbuzz(args) => tools::fizzbuzz::run(args),
+        Command::Cat(args) => tools::cat::run(args),
+        Command::Tee(args) => tools::tee::run(args),
+        Command::Yes(args) => tools::yes::run(args),
+        Command::PairSide => {
+            fullbore_lab::worker::trial::serve().map_err(output::failure::Failure::from)
+        }
+        Command::BandwidthSide => {
+            fullbore_lab::bandwidth::serve().map_err(output::failure::Failure::from)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

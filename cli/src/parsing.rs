@@ -9,10 +9,10 @@ use fullbore_lab::sys::start;
 use rustix::io::Errno;
 
 use crate::cli::{definition_of_link, help_for};
-use crate::failure::{Failure, complain, printed};
-use crate::quote::visible;
-use crate::stand_in::Voice;
-use crate::view;
+use crate::output::failure::{Failure, complain, printed};
+use crate::output::quote::visible;
+use crate::tools::stand_in::Voice;
+use crate::tools::view;
 
 /// Says in one line what is wrong with a command line (the command put in), or prints the help that was asked for.
 pub fn explain(error: &clap::Error, typed: &[OsString]) -> ExitCode {

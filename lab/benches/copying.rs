@@ -13,7 +13,8 @@ use std::io::{self, PipeReader, Seek, Write};
 use std::thread;
 use std::time::Instant;
 
-use fullbore_lab::{plan, stats};
+use fullbore_lab::rounds::plan;
+use fullbore_lab::stats;
 use fullbore_sys::calls::{SpliceFlags, splice};
 
 const FILE: u64 = 1 << 30;

@@ -15,9 +15,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fullbore_lab::ladder::run::{LineTravel, State};
+use fullbore_lab::machine::travel;
 use fullbore_lab::machine::{Machine, choose_cpus};
-use fullbore_lab::run::{LineTravel, State};
-use fullbore_lab::{plan, stats, sys, travel};
+use fullbore_lab::rounds::plan;
+use fullbore_lab::stats;
+use fullbore_lab::sys;
 
 const CHUNK: usize = 64 << 10;
 const SOURCE: usize = 256 << 10;

@@ -1,7 +1,7 @@
 //! What this machine moves per second, column by column, as lmbench's table of 2005 has it; and conduits: a pipe as the
 //! buffer between two descriptors, with and without copies.
 //!
-//! The path: [`mod@column`] (what there is to measure, as data) → [`measure`] (shuffled rounds, one trial after the other)
+//! The path: [`mod@column`] (what there is to measure, as data) → [`measuring`] (shuffled rounds, one trial after the other)
 //! → `crew` (the processes of a trial, started together) → `work` (what each of them does) → `summary` (what it all says)
 //! → [`result`] (how it is saved).
 //!
@@ -21,20 +21,12 @@
 //! 10 MB); a round trip is timed by itself, so that there is a median and a 99th percentile (lmbench: the mean of many).
 
 pub mod column;
-mod conduit;
-mod crew;
-mod files;
-mod latency;
-pub mod measure;
-mod memory;
+pub mod measuring;
 pub mod result;
-mod stream;
 mod summary;
-mod timing;
-mod work;
 pub mod year_2005;
 
-pub use work::serve;
+pub use crate::worker::work::serve;
 
 /// Bytes of a message: lmbench's `XFERSIZE`.
 pub const MESSAGE: usize = 64 << 10;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
-use crate::load::{Kind, Saved, shown};
-use crate::run::State;
+use crate::ladder::run::State;
+use crate::saved::load::{Kind, Saved, shown};
 use crate::stats::{self, Estimate, Verdict};
 
 mod differences;

@@ -6,7 +6,7 @@ mod calls;
 mod cgroup;
 mod cost;
 mod limits;
-mod memory;
+mod memory_checks;
 mod processor;
 mod sight;
 
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::head::Head;
 use crate::machine::{self, Machine};
+use crate::saved::head::Head;
 use crate::sys::plain;
 
 pub use cost::Measured;
@@ -167,7 +167,7 @@ pub fn examine(program: Option<PathBuf>) -> Report {
         },
         Group {
             title: "Memory",
-            checks: memory::judge(&memory::Facts::read(machine, &status)),
+            checks: memory_checks::judge(&memory_checks::Facts::read(machine, &status)),
         },
         Group {
             title: "Limits on pipes",

@@ -13,11 +13,13 @@ use fullbore_sys::pages::{self, PageKind, Pages, Request};
 use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::head::Head;
 use crate::machine::Machine;
+use crate::rounds::plan;
+use crate::saved::by_name;
+use crate::saved::head::Head;
 use crate::stats::{Estimate, estimate, paired_ratio};
-use crate::sys::gup::Lent;
-use crate::{plan, sys, text};
+use crate::sys;
+use crate::sys::gup_pages::Lent;
 
 use inside::Inside;
 use outside::{Outside, Rig};
@@ -94,7 +96,7 @@ pub struct Method {
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Kind of pages that was asked for.
-    #[serde(with = "text")]
+    #[serde(with = "by_name")]
     pub pages: PageKind,
     /// Bytes of one of them.
     pub page_bytes: Option<usize>,

@@ -1,21 +1,24 @@
 //! Climbs the ladder: every rung once per round, in an order of its own each time.
 
+pub mod run;
+pub mod rung;
+
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
-use crate::failure::because_of;
-use crate::head::Head;
+use crate::ladder::run::{LineTravel, Method, Run, SCHEMA, Sample, summarise, warnings};
+use crate::ladder::rung::{Place, Rung};
+use crate::machine::memory_rates::{self, MemoryRates};
+use crate::machine::travel::line_travel_ns;
 use crate::machine::{self, Machine};
-use crate::memory::{self, MemoryRates};
-use crate::pair::{self, Trial};
-use crate::plan;
-use crate::run::{LineTravel, Method, Run, SCHEMA, Sample, summarise, warnings};
-use crate::rung::{Place, Rung};
-use crate::travel::line_travel_ns;
-use crate::trial::Until;
+use crate::rounds::plan;
+use crate::saved::head::Head;
+use crate::worker::failure::because_of;
+use crate::worker::pair::{self, Trial};
+use crate::worker::trial::Until;
 
 /// Seconds at the start of each trial that are not measured: page tables, caches and clocks settle.
 pub const WARM_UP_S: f64 = 0.1;
@@ -141,7 +144,7 @@ fn measure_memory(cpu: usize, machine: &Machine) -> Result<MemoryRates> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || {
             let _ = crate::sys::pin_to_cpu(cpu);
-            memory::measure(machine)
+            memory_rates::measure(machine)
         });
         thread
             .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?

@@ -3,8 +3,11 @@
 //! Everything comes from `/proc` and `/sys`; a file that is missing leaves its field empty. Parsing is apart from reading.
 
 mod hypervisor;
+pub mod memory_rates;
+pub(crate) mod state;
 mod steal;
 mod topology;
+pub mod travel;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

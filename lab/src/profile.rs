@@ -2,14 +2,14 @@
 //! a cause.
 //!
 //! The main path: [`sample`] (the kernel's records of both processes) → [`symbols`] (names for addresses) → [`fold`]
-//! (stacks and shares, by [`cause`]) → [`explain`] (the biggest cause in one sentence) → [`result`] (what is saved).
+//! (stacks and shares, by [`cause`]) → [`explain`] (the biggest cause in one sentence) → [`profiled`] (what is saved).
 
 pub mod cause;
 pub mod explain;
 pub mod flame;
 pub mod fold;
 mod hidden;
-pub mod result;
+pub mod profiled;
 pub mod sample;
 pub mod symbols;
 
@@ -20,15 +20,15 @@ use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
-use crate::head::Head;
 use crate::ladder::WARM_UP_S;
+use crate::ladder::run::LineTravel;
+use crate::ladder::rung::{Place, Rung};
+use crate::machine::travel::line_travel_ns;
 use crate::machine::{self, Machine};
-use crate::pair::{self, Trial};
-use crate::run::LineTravel;
-use crate::rung::{Place, Rung};
-use crate::travel::line_travel_ns;
-use crate::trial::{Finished, Role, SideReport, Until};
-use result::{Method, Profile, RungProfile, SCHEMA, SideProfile};
+use crate::saved::head::Head;
+use crate::worker::pair::{self, Trial};
+use crate::worker::trial::{Finished, Role, SideReport, Until};
+use profiled::{Method, Profile, RungProfile, SCHEMA, SideProfile};
 use sample::{Event, Events, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 

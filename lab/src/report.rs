@@ -3,22 +3,24 @@
 //! Text and numbers of a run come from whoever made the file. Every text goes through `text::safe` and the escaping of the
 //! templates; every number that is drawn is first checked to be finite and positive.
 
-mod bandwidth;
+mod bandwidth_chart;
 mod bars;
 mod causes;
 mod chart;
 mod commands;
+pub(crate) mod font;
 mod heat;
-mod ladder;
+mod ladder_chart;
 mod page;
 mod samples;
 mod sections;
 mod text;
+pub(crate) mod wrap;
 
-pub use bandwidth::{bandwidth, latency};
+pub use bandwidth_chart::{bandwidth, latency};
 pub use causes::causes;
 pub use chart::{Chart, Layout};
 pub use commands::command;
 pub use heat::sweep;
-pub use ladder::ladder;
+pub use ladder_chart::ladder;
 pub use page::page;

@@ -22,13 +22,13 @@
 mod layout;
 mod model;
 mod script;
-mod svg;
+mod slots_svg;
 mod told;
 
 pub use layout::{Row, rows};
 pub use model::{Outcome, Page, Part, Pipe, Pipes, Refusal, Slot, What};
 pub use script::{Amount, Op, Script, Step, Which};
-pub use svg::draw as svg;
+pub use slots_svg::draw as svg;
 pub use told::{Told, state};
 
 /// Bytes of a fat slot: what one send of exactly so many on an AF_UNIX stream becomes.

@@ -3,7 +3,9 @@
 //! Trials on a shared machine have long tails to one side, so nothing here assumes a normal distribution: the centre is
 //! a median, its uncertainty comes from resampling, and an outlier is marked, never dropped.
 
-use crate::rng::SplitMix64;
+pub(crate) mod rng;
+
+use crate::stats::rng::SplitMix64;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -4,17 +4,17 @@ use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, PipeSize, ReadWith, WriteWith};
-use crate::head::Head;
-use crate::latency::RoundTrips;
-use crate::run::{LineTravel, State, prevailing, state_warnings, states};
+use crate::ladder::run::{LineTravel, State, prevailing, state_warnings, states};
+use crate::saved::by_name;
+use crate::saved::head::Head;
 use crate::stats::{self, Estimate};
-use crate::text;
+use crate::worker::config::{Config, PipeSize, ReadWith, WriteWith};
+use crate::worker::round_trip::RoundTrips;
 
-mod measure;
+mod cells;
 #[cfg(test)]
 mod tests;
-pub use measure::{Event, Options, WARM_UP_S, sweep};
+pub use cells::{Event, Options, WARM_UP_S, sweep};
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.sweep/1";
@@ -59,11 +59,11 @@ pub struct Method {
     /// Way out.
     pub read_with: ReadWith,
     /// Kind of pages that buffers are made of.
-    #[serde(with = "text")]
+    #[serde(with = "by_name")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub pages: PageKind,
     /// How both sides wait.
-    #[serde(with = "text")]
+    #[serde(with = "by_name")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub wait: Wait,
     /// The question that was asked by name, if one was.

@@ -1,7 +1,7 @@
 //! What only the lab needs of the system.
 #![allow(unsafe_code)]
 
-pub(crate) mod gup;
+pub(crate) mod gup_pages;
 pub(crate) mod mapping;
 pub mod start;
 

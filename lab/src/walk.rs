@@ -12,15 +12,16 @@
 //! assert_eq!(Decoded::of(decoded.address, Levels::Five, Leaf::Small).place(), Place::User);
 //! ```
 //!
-//! Nothing here asks the system: [`crate::pagemap`] does.
+//! Nothing here asks the system: [`crate::walk::pagemap`] does.
 
 mod address;
+mod address_svg;
 mod entry;
+pub mod pagemap;
 mod picture;
-mod svg;
 
 pub use address::{Decoded, Field, Leaf, Levels, Place, parse_address, verdict};
+pub use address_svg::draw as svg;
 pub(crate) use entry::compound;
 pub use entry::{Entry, Mapping, flag_names};
 pub use picture::draw as picture;
-pub use svg::draw as svg;

@@ -4,7 +4,7 @@ mod support;
 
 use std::fs::File;
 
-use fullbore_lab::pagemap::{Look, Process, look};
+use fullbore_lab::walk::pagemap::{Look, Process, look};
 use fullbore_sys::pages::scan::mapped_huge;
 use fullbore_sys::pages::{PageKind, Pages, Request};
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stream::Link;
-use super::work::Job;
+use crate::worker::stream::Link;
+use crate::worker::work::Job;
 
 /// Which table a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,7 +278,7 @@ pub fn columns(conduits: bool) -> Vec<Column> {
 mod tests {
     use super::*;
     use crate::bandwidth::year_2005;
-    use crate::rung::ladder;
+    use crate::ladder::rung::ladder;
 
     #[test]
     fn the_first_nine_columns_are_those_of_2005_and_rungs_exist() {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Group;
 use super::year_2005::Row2005;
-use crate::head::Head;
-use crate::run::{LineTravel, State};
+use crate::ladder::run::{LineTravel, State};
+use crate::saved::head::Head;
 use crate::stats::Estimate;
 
 /// Name and version of the saved form.

@@ -4,7 +4,7 @@ use fullbore_sys::Error;
 
 use super::column::{Column, Group};
 use super::result::{ColumnResult, LatencyResult, LatencySample, Microseconds, Sample};
-use crate::run::{self, NOTICEABLE, State, in_rounds};
+use crate::ladder::run::{self, NOTICEABLE, State, in_rounds};
 use crate::stats::{self, Estimate};
 
 /// MB (10⁶ bytes) per GiB (2³⁰ bytes).
@@ -180,7 +180,7 @@ pub fn warnings(measured: &[Measured]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::bandwidth::column::columns;
-    use crate::run::LineTravel;
+    use crate::ladder::run::LineTravel;
 
     fn sample(round: usize, gib_per_s: f64, state: State) -> Sample {
         Sample {

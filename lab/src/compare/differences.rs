@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use fullbore_sys::size::Size;
 use serde::Serialize;
 
-use super::{Group, plain};
-use crate::load::Saved;
+use super::Group;
+use super::plain;
 use crate::machine::Machine;
-use crate::trial::Until;
+use crate::saved::load::Saved;
+use crate::worker::trial::Until;
 
 /// Something that is not the same in every group.
 #[derive(Clone, Debug, PartialEq, Serialize)]

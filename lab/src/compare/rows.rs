@@ -1,8 +1,10 @@
 //! The lines of a comparison: what there is to compare, and what two groups say of one thing. Pure.
 
+use super::Figure;
+use super::Row;
+use super::Unit;
 use super::series::Series;
-use super::{Figure, Row, Unit};
-use crate::run::State;
+use crate::ladder::run::State;
 use crate::stats;
 
 /// One row to be.

@@ -4,8 +4,8 @@ use fullbore_sys::size::Size;
 
 use super::Unit;
 use crate::bandwidth::result as bandwidth;
-use crate::load::Saved;
-use crate::run::{self, State};
+use crate::ladder::run::{self, State};
+use crate::saved::load::Saved;
 use crate::sweep::Sweep;
 
 /// The trials of one thing in one state.

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::load::load;
+use crate::saved::load::load;
 
 const SAVED: &str = include_str!("../../tests/data/ladder.json");
 

@@ -9,7 +9,8 @@ use fullbore_sys::calls::{self, SpliceFlags};
 use fullbore_sys::probe;
 use fullbore_sys::read::discard::Discard;
 
-use super::{ALLOW_CALLS, Check};
+use super::ALLOW_CALLS;
+use super::Check;
 use crate::machine::{Machine, value};
 use crate::sys::plain;
 

@@ -8,10 +8,11 @@ use fullbore_sys::calls::pipe;
 use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
-use crate::latency::{between_threads, trip};
+use crate::machine::travel;
 use crate::machine::{CpuTicks, Machine, choose_cpus, cpu_ticks, steal_share};
 use crate::stats::{Estimate, estimate};
-use crate::{sys, travel};
+use crate::sys;
+use crate::worker::round_trip::{between_threads, trip};
 
 /// Each figure takes so long.
 const TIME: Duration = Duration::from_millis(25);

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Check;
+use super::Presence;
+use super::cgroup;
 use super::cost::{Measured, steal_since_boot};
-use super::{Check, Presence, cgroup};
+use crate::machine::travel::{Distance, LONGEST_TRAVEL_NS, distance};
 use crate::machine::{CpuPair, Hypervisor, Machine, choose_cpus, read};
 use crate::stats::Estimate;
-use crate::travel::{Distance, LONGEST_TRAVEL_NS, distance};
 
 pub(super) struct Facts {
     pub(super) allowed: usize,

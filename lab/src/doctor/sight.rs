@@ -8,7 +8,8 @@ use perf_event::events::Software;
 
 use fullbore_sys::Error;
 
-use super::{Check, Presence};
+use super::Check;
+use super::Presence;
 use crate::gup::test_file;
 use crate::machine::read_number;
 

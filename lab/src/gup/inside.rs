@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use fullbore_sys::Result;
 use fullbore_sys::pages::{self, PageKind};
 
-use crate::gup::test_file::{Device, Job, TestFile};
-use crate::gup::{PAGES_PER_CALL, Timing, map};
-use crate::sys::gup::Lent;
+use super::test_file::{Device, Job, TestFile};
+use super::{PAGES_PER_CALL, Timing, map};
+use crate::sys::gup_pages::Lent;
 
 /// The kernel counts whole microseconds: enough pages that one of them is a few percent at most.
 const BYTES: usize = 64 << 20;

@@ -15,9 +15,9 @@ use fullbore_sys::pages::PageKind;
 use fullbore_sys::read::discard::Discard;
 use fullbore_sys::{Error, Result, capacity, probe};
 
-use crate::gup::{PAGES_PER_CALL, Timing, map};
+use super::{PAGES_PER_CALL, Timing, map};
 use crate::stats::median;
-use crate::sys::gup::{Lent, Pipe};
+use crate::sys::gup_pages::{Lent, Pipe};
 
 /// Passes of each kind that a trial has at least.
 const PASSES: usize = 5;

@@ -9,7 +9,7 @@ use std::io;
 use fullbore_sys::{Error, Result};
 
 use super::form::Form;
-use crate::sys::gup::{Argument, ioctl};
+use crate::sys::gup_pages::{Argument, ioctl};
 
 const DIRECTORY: &str = "/sys/kernel/debug";
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{read, value};
+use super::read;
+use super::value;
 use crate::sys::cpuid;
 
 /// A kind of hypervisor.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{read, read_number};
+use super::read;
+use super::read_number;
 
 /// Which CPUs may be used, and what they share.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]

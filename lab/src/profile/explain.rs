@@ -1,9 +1,9 @@
 //! The biggest cause of a rung in one sentence, and what the next rung does about it. Pure.
 
 use super::cause::Cause;
-use super::result::SideProfile;
-use crate::rung;
-use crate::trial::Role;
+use super::profiled::SideProfile;
+use crate::ladder::rung;
+use crate::worker::trial::Role;
 
 /// A side's name.
 #[must_use]
@@ -99,7 +99,7 @@ fn next(id: &str) -> Option<(String, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::result::CauseShare;
+    use crate::profile::profiled::CauseShare;
 
     fn side(role: Role, on_cpu_s: f64, cause: Cause) -> SideProfile {
         SideProfile {

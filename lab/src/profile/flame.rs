@@ -4,7 +4,7 @@ use fullbore_sys::{Error, Result};
 use inferno::flamegraph::{self, Options};
 
 use super::fold::Folded;
-use crate::font::Font;
+use crate::report::font::Font;
 
 /// The picture's width, and what its title leaves free at both sides for the links there.
 const WIDTH: f64 = 1200.0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cause::{Cause, KERNEL, classify};
-use super::result::{CauseShare, SymbolShare};
+use super::profiled::{CauseShare, SymbolShare};
 
 /// So many functions are named for each cause.
 const TOP: usize = 5;

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Drawing, Flow, Layout, STRONG, TEXT, px};
-use super::ladder::machine_line;
+use super::ladder_chart::machine_line;
 use super::text::{drawable, number, safe};
 use crate::profile::cause::Cause;
-use crate::profile::result::{Profile, RungProfile, SideProfile};
-use crate::trial::Role;
+use crate::profile::profiled::{Profile, RungProfile, SideProfile};
+use crate::worker::trial::Role;
 
 /// More rungs than this are not drawn.
 const MOST: usize = 60;

@@ -2,8 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::font::Font;
 use super::text::safe;
-use crate::font::Font;
 
 /// Colours and type of all charts, in light and dark. Plain rules without variables, so that every renderer follows them.
 pub(super) const STYLE: &str = include_str!("chart.css");

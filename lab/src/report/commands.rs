@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::bandwidth::is_of_conduits;
+use super::bandwidth_chart::is_of_conduits;
 use super::text::{bytes, safe};
 use crate::bandwidth::{self, column::columns};
-use crate::load::Saved;
-use crate::profile::result::Profile;
-use crate::run::Run;
-use crate::rung;
+use crate::ladder::run::Run;
+use crate::ladder::rung;
+use crate::profile::profiled::Profile;
+use crate::saved::load::Saved;
 use crate::sweep::Sweep;
-use crate::trial::Until;
+use crate::worker::trial::Until;
 
 /// The command that repeats a run on the same machine: same CPUs, same order of trials.
 #[must_use]
@@ -159,7 +159,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::load;
+    use crate::saved::load::load;
 
     #[test]
     fn command_of_a_saved_run_repeats_it() {

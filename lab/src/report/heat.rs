@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::chart::{Chart, Drawing, Layout, TEXT, px};
-use super::ladder::{in_words, machine_line};
+use super::ladder_chart::{in_words, machine_line};
 use super::text::{bytes, drawable, number};
-use crate::run::State;
+use crate::ladder::run::State;
 use crate::sweep::{Cell, Sweep};
 
 /// A grid of more columns or rows is left to the table.

@@ -2,14 +2,15 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::bandwidth_chart;
 use super::chart;
 use super::commands::command;
-use super::ladder::machine_line;
+use super::ladder_chart::machine_line;
 use super::samples::samples;
+use super::sections;
 use super::text::{bytes, count, safe, when};
-use super::{bandwidth, sections};
-use crate::load::Saved;
 use crate::machine::Machine;
+use crate::saved::load::Saved;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -119,7 +120,7 @@ fn heading(saved: &Saved) -> &'static str {
         Saved::Ladder(_) => "The ladder",
         Saved::Profile(_) => "Where the time goes",
         Saved::Sweep(_) => "Buffer size and capacity",
-        Saved::Bandwidth(run) if bandwidth::is_of_conduits(run) => "Conduits",
+        Saved::Bandwidth(run) if bandwidth_chart::is_of_conduits(run) => "Conduits",
         Saved::Bandwidth(_) => "Bandwidth and latency",
     }
 }

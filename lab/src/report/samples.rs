@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use super::sections::{table, travel};
 use super::text::{bytes, count, maybe, safe};
 use crate::bandwidth;
-use crate::load::Saved;
-use crate::run::{LineTravel, Run, State};
-use crate::side::Path;
+use crate::ladder::run::{LineTravel, Run, State};
+use crate::saved::load::Saved;
 use crate::sweep::Sweep;
+use crate::worker::side::Path;
 
 /// More than this many rows are left to the saved file.
 const MOST: usize = 20_000;
@@ -155,7 +155,7 @@ fn of_bandwidth(run: &bandwidth::result::Run) -> (Vec<&'static str>, Vec<Vec<Str
         .flat_map(|c| c.samples.iter().map(move |s| (c, s)))
         .map(|(c, s)| {
             let mut row = common(
-                super::bandwidth::name(c),
+                super::bandwidth_chart::name(c),
                 s.round,
                 s.state,
                 s.gib_per_s,

@@ -4,14 +4,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 
+use super::bandwidth_chart;
+use super::causes;
 use super::chart::Chart;
-use super::ladder::{by_state, in_words, prevailing};
+use super::heat;
+use super::ladder_chart;
+use super::ladder_chart::{by_state, in_words, prevailing};
 use super::text::{bytes, count, maybe, number, remarks, safe};
-use super::{bandwidth, causes, heat, ladder};
 use crate::bandwidth::result::{self as rates, ColumnResult, LatencyResult};
+use crate::ladder::run::{LineTravel, Run, RungResult, State};
 use crate::profile::flame;
-use crate::profile::result::{Profile, SideProfile};
-use crate::run::{LineTravel, Run, RungResult, State};
+use crate::profile::profiled::{Profile, SideProfile};
 use crate::stats::Estimate;
 use crate::sweep::Sweep;
 
@@ -62,12 +65,12 @@ pub(super) fn of_ladder(run: &Run, id: &str) -> Markup {
             @if let Some(state) = state {
                 details.apart {
                     summary { "Apart, never pooled with the above: trials " (in_words(state)) }
-                    (figure(&ladder::of_state(run, Some(state), &results, &id), &id))
+                    (figure(&ladder_chart::of_state(run, Some(state), &results, &id), &id))
                     (ladder_table(&results, state))
                 }
             } @else {
                 @let state = prevailing(run);
-                (figure(&ladder::of_state(run, state, &results, &id), &id))
+                (figure(&ladder_chart::of_state(run, state, &results, &id), &id))
                 p.note {
                     "A reader that does not touch the data passes references on: its GiB/s is a rate of references, not of bytes touched. "
                     @if let Some(m) = run.memory {
@@ -285,7 +288,7 @@ pub(super) fn of_sweep(sweep: &Sweep, id: &str) -> Markup {
 }
 
 pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
-    let conduits = bandwidth::is_of_conduits(run);
+    let conduits = bandwidth_chart::is_of_conduits(run);
     let heads = [
         "what",
         "MB/s",
@@ -328,14 +331,14 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
         .chain(titles.iter().map(String::as_str))
         .collect();
     html! {
-        (figure(&bandwidth::rates(run, id), id))
+        (figure(&bandwidth_chart::rates(run, id), id))
         @if !conduits { (table("lmbench’s columns, in MB/s (10⁶ bytes per second)", &line_heads, &lines)) }
         @if let Some(then) = &run.row_2005 {
             p.note { "For scale, 2005: " (safe(&then.machine)) "; " (safe(&then.source)) "." }
         }
         (table("Rates", &heads, &rows))
         @let trips_id = format!("{id}-trips");
-        @if let Some(chart) = bandwidth::trips(run, &trips_id) {
+        @if let Some(chart) = bandwidth_chart::trips(run, &trips_id) {
             h4 { (chart.title) }
             (figure(&chart, &trips_id))
             (table(
@@ -345,7 +348,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
             ))
         }
         @let doubts: Vec<String> = run.columns.iter().flat_map(|c| {
-            c.refused.iter().chain(&c.warnings).map(move |w| format!("{}: {w}", bandwidth::name(c)))
+            c.refused.iter().chain(&c.warnings).map(move |w| format!("{}: {w}", bandwidth_chart::name(c)))
         }).collect();
         (remarks(run.warnings.iter().chain(&doubts)))
     }
@@ -353,7 +356,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
 
 fn rate_row(c: &ColumnResult) -> Vec<String> {
     vec![
-        safe(bandwidth::name(c)),
+        safe(bandwidth_chart::name(c)),
         maybe(c.mb_per_s.map(|e| e.median)),
         maybe(c.gib_per_s.map(|e| e.median)),
         interval(c.gib_per_s, c.samples.len()),

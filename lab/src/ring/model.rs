@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde::ser::Serializer;
 
+use super::FAT;
+use super::MOST_SLOTS;
 use super::script::{Amount, Op, Step, Which};
-use super::{FAT, MOST_SLOTS};
 
 /// A page, or what a fat slot refers to: eight pages in a row. Two slots with the same one share its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

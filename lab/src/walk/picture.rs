@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::address::{Decoded, Place, verdict};
-use crate::wrap::wrap;
+use crate::report::wrap::wrap;
 
 /// Draws the walk; lines of at most 100 characters.
 #[must_use]

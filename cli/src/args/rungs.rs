@@ -1,0 +1,149 @@
+//! What the commands that measure have in common: what to measure, where, and how results are printed.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anstream::{AutoStream, ColorChoice};
+use clap::Args;
+use fullbore_lab::ladder::rung::{self, Rung};
+use fullbore_lab::machine::{Machine, choose_cpus};
+use fullbore_lab::sys;
+use fullbore_sys::{Error, Result};
+use serde::Serialize;
+
+use super::values::Color;
+use crate::output::failure::{Failure, Outcome, complain, print_result, printed};
+
+/// Which rungs are climbed.
+#[derive(Args, Debug)]
+pub struct RungArgs {
+    /// Only these rungs, by id, separated by commas [default: some twenty of them]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ID,ID",
+        conflicts_with = "all"
+    )]
+    rungs: Vec<String>,
+    /// All rungs, those also that are there to compare with
+    #[arg(long)]
+    all: bool,
+}
+
+impl RungArgs {
+    /// The rungs in the order of the ladder.
+    pub fn chosen(&self) -> Result<Vec<Rung>> {
+        let mut ladder = rung::ladder();
+        match (&self.rungs[..], self.all) {
+            ([], true) => {}
+            ([], false) => ladder.retain(|r| r.by_default),
+            (ids, _) => {
+                known(ids, &ladder)?;
+                ladder.retain(|r| ids.iter().any(|id| *id == r.id));
+            }
+        }
+        Ok(ladder)
+    }
+}
+
+/// Whether there are rungs of all these names.
+fn known(ids: &[String], ladder: &[Rung]) -> Result<()> {
+    if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
+        let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
+        return Err(Error::new(
+            format!("--rungs {unknown}"),
+            "there is no such rung",
+            format!("use some of {}", known.join(",")),
+        ));
+    }
+    Ok(())
+}
+
+/// The CPUs of writer and reader: those given, else two that share a cache.
+pub fn cpus(
+    given: Option<(usize, usize)>,
+    machine: &Machine,
+) -> std::result::Result<(usize, usize), Failure> {
+    if let Some((writer, reader)) = given {
+        // A CPU that cannot be used is found now, and not in the middle of the work.
+        for cpu in [writer, reader] {
+            std::thread::scope(|scope| {
+                let trying = std::thread::Builder::new()
+                    .spawn_scoped(scope, || sys::pin_to_cpu(cpu))
+                    .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?;
+                let tried = trying.join().unwrap_or(Ok(()));
+                tried.map_err(Failure::Usage)
+            })?;
+        }
+        return Ok((writer, reader));
+    }
+    let pair = choose_cpus(machine).ok_or_else(|| {
+        Error::new(
+            "no CPUs can be chosen",
+            "the system does not say which ones this process may use",
+            "name two with --cpus, for example --cpus 0,1",
+        )
+    })?;
+    if pair.writer == pair.reader {
+        complain("warning: only one CPU may be used: writer and reader share it");
+    }
+    Ok((pair.writer, pair.reader))
+}
+
+/// The program that each side of a trial is a process of.
+pub fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|e| Error::system("this program's own file cannot be found", e, "mount /proc"))
+}
+
+/// Prints a result as one JSON document.
+pub fn print_json(result: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string(result)
+        .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
+    print_result(&format!("{}\n", escaped(&text)))
+}
+
+/// JSON leaves DEL, C1 and what turns the direction of writing as it is; a terminal does not. All of it is in strings.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether results are printed in colour.
+pub fn colour(asked: Color) -> ColorChoice {
+    match asked {
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+        Color::Auto => AutoStream::choice(&io::stdout()),
+    }
+}
+
+/// Prints text that may have colours.
+pub fn print(text: &str, color: Color) -> Outcome {
+    let mut out = AutoStream::new(io::stdout(), colour(color));
+    printed(out.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json() {
+        let text = serde_json::to_string("a\u{9b}\u{202e}\u{7f}ä").unwrap();
+        let safe = escaped(&text);
+        assert_eq!(safe, r#""a\u009b\u202e\u007fä""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&safe).unwrap(),
+            "a\u{9b}\u{202e}\u{7f}ä"
+        );
+    }
+}

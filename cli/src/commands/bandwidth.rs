@@ -1,0 +1,120 @@
+//! `fullbore bandwidth`: lmbench's nine columns on this machine, round trips, and conduits.
+
+mod bandwidth_csv;
+mod bandwidth_table;
+mod sheet;
+
+use clap::Args;
+use fullbore_lab::bandwidth::column::{Column, columns};
+use fullbore_lab::bandwidth::measuring::{Event, Options, measure};
+use fullbore_lab::bandwidth::result::Run;
+use fullbore_lab::machine::Machine;
+use fullbore_lab::rounds::plan::seconds_per_trial;
+use fullbore_sys::{Error, Result};
+
+use crate::args::rungs;
+use crate::args::values::{Color, trial_seconds, two_cpus};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::session::{RunArgs, Session, Step};
+
+/// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore bandwidth\n  \
+    fullbore bandwidth --conduits\n  \
+    fullbore bandwidth --columns pipe,af-unix,tcp --seconds 1\n  \
+    fullbore bandwidth --rounds 15 --json --no-save > bandwidth.json")]
+pub struct BandwidthArgs {
+    /// Measure conduits instead: file → pipe → file or socket, and tee, by reference and by copying
+    #[arg(long)]
+    pub conduits: bool,
+    /// Only these columns, by id, separated by commas; round trips have the ids of what they go through
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    pub columns: Vec<String>,
+    /// Rounds; each measures every column once, in an order of its own
+    #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Seconds of each trial [default: as many as fit in 40 s altogether]
+    #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// CPUs of sender and receiver; what works alone runs on the first [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "S,R")]
+    pub cpus: Option<(usize, usize)>,
+    /// Print one JSON document instead of the table
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Colours in the table
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+}
+
+/// The default run takes about so many seconds.
+const BUDGET_S: f64 = 40.0;
+/// Columns a table may have where standard output is no terminal.
+const WIDTH: usize = 100;
+
+pub fn run(args: &BandwidthArgs) -> Outcome {
+    let columns = chosen(args).map_err(Failure::Usage)?;
+    let machine = Machine::detect();
+    let cpus = rungs::cpus(args.cpus, &machine)?;
+    let rounds = args.rounds as usize;
+    let options = Options {
+        seconds: args
+            .seconds
+            .unwrap_or_else(|| seconds_per_trial(columns.len(), rounds, BUDGET_S)),
+        rounds,
+        columns,
+        cpus,
+        seed: args.run.seed(),
+        label: args.run.label(),
+        program: rungs::this_program()?,
+        side: "bandwidth-side",
+        pair_side: "pair-side",
+    };
+    let session = args.run.session("bandwidth")?;
+
+    let run = measure_and_save(&options, machine, &session)?;
+    session.show(&run, args.json, args.color, || {
+        Ok(bandwidth_table::draw(&run, width()))
+    })
+}
+
+fn chosen(args: &BandwidthArgs) -> Result<Vec<Column>> {
+    let mut columns = columns(args.conduits);
+    if args.columns.is_empty() {
+        return Ok(columns);
+    }
+    let exists = |id: &String| columns.iter().any(|c| c.id == *id);
+    if let Some(unknown) = args.columns.iter().find(|id| !exists(id)) {
+        let mut known: Vec<_> = columns.iter().map(|c| c.id).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(Error::new(
+            format!("--columns {unknown}"),
+            "there is no such column in this table",
+            format!("use some of {}", known.join(",")),
+        ));
+    }
+    columns.retain(|c| args.columns.iter().any(|id| *id == c.id));
+    Ok(columns)
+}
+
+/// Columns of the terminal; a file or pipe gets the whole table.
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => WIDTH,
+    }
+}
+
+fn measure_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
+    let trials = options.columns.len() * options.rounds;
+    session.saved_as_it_goes(bandwidth_csv::tables, |on_step| {
+        measure(options, machine, |event| match event {
+            Event::Trial { done, column } => on_step(Step::Trial(done, trials, column.title)),
+            Event::Round(run) => on_step(Step::Round(run)),
+        })
+    })
+}

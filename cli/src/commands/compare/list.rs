@@ -1,0 +1,120 @@
+//! The saved runs of this user.
+
+use fullbore_lab::saved::load::{Kind, Saved, shown};
+use fullbore_sys::Result;
+use serde::Serialize;
+
+use crate::args::runs::{entries, read};
+
+/// One line of the list.
+#[derive(Debug, Serialize)]
+pub struct Line {
+    /// `last`, `last~1`: what names it, among its kind.
+    name: String,
+    kind: String,
+    /// When it began, as its directory says it: UTC.
+    started: String,
+    machine: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    /// What was measured.
+    measured: String,
+    file: std::path::PathBuf,
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The saved runs, newest first.
+pub fn list(only: Option<Kind>) -> Result<Vec<Line>> {
+    let mut seen = std::collections::BTreeMap::<Option<Kind>, usize>::new();
+    let mut lines = Vec::new();
+    for entry in entries()?.into_iter().rev() {
+        if only.is_some() && entry.kind != only {
+            continue;
+        }
+        let before = seen.entry(entry.kind).or_default();
+        let name = match *before {
+            0 => "last".to_owned(),
+            n => format!("last~{n}"),
+        };
+        *before += 1;
+        let run = read(&entry.json, &entry.json.to_string_lossy());
+        let (machine, label, measured) = match &run {
+            Ok(run) => (
+                fullbore_lab::compare::kind_of_machine(run),
+                run.head().label.clone(),
+                measured(run),
+            ),
+            Err(_) => Default::default(),
+        };
+        lines.push(Line {
+            name,
+            kind: entry.kind.map_or("unknown".into(), |k| k.to_string()),
+            started: entry.name.split("Z-").next().unwrap_or_default().to_owned(),
+            machine,
+            label,
+            measured,
+            file: entry.json,
+            error: run.err().map(|e| e.to_string()),
+        });
+    }
+    Ok(lines)
+}
+
+fn measured(run: &Saved) -> String {
+    let names = |ids: Vec<&str>| match ids[..] {
+        [] => "nothing".to_owned(),
+        [one] => one.to_owned(),
+        [one, two] => format!("{one}, {two}"),
+        [first, .., last] => format!("{} of them: {first} … {last}", ids.len()),
+    };
+    match run {
+        Saved::Ladder(run) => names(run.rungs.iter().map(|r| &*r.id).collect()),
+        Saved::Profile(profile) => names(profile.rungs.iter().map(|r| &*r.id).collect()),
+        Saved::Bandwidth(run) => names(run.columns.iter().map(|c| &*c.id).collect()),
+        Saved::Sweep(sweep) => format!(
+            "{} → {}, {} cells",
+            sweep.method.write_with,
+            sweep.method.read_with,
+            sweep.cells.len()
+        ),
+    }
+}
+
+/// The list as text, one line a run.
+pub fn draw(lines: &[Line]) -> String {
+    if lines.is_empty() {
+        return "No runs are saved for this user; fullbore ladder makes one.\n".into();
+    }
+    let mut out = format!(
+        "{:<10} {:<8} {:<20} {:<40} run on\n",
+        "kind", "name", "began (UTC)", "measured"
+    );
+    for line in lines {
+        let what = match &line.error {
+            // Errors are safe to print.
+            Some(e) => e.clone(),
+            None => {
+                let label = line.label.as_ref();
+                let label = label.map_or(String::new(), |l| format!(" ({})", shown(l)));
+                format!(
+                    "{:<40} {}{label}",
+                    shown(&line.measured),
+                    shown(&line.machine)
+                )
+            }
+        };
+        let text = format!(
+            "{:<10} {:<8} {:<20} {}",
+            line.kind,
+            line.name,
+            shown(&line.started),
+            what
+        );
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+    out.push_str("\nNames count within a kind; --kind chooses which one last is of.\n");
+    out
+}

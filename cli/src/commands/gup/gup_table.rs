@@ -1,0 +1,277 @@
+//! The cost of get_user_pages as a table, for people.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use fullbore_lab::gup::{Gup, Ratio, Row, Source};
+use fullbore_lab::stats::Estimate;
+use fullbore_sys::size::Size;
+
+use crate::output::table;
+
+const HEAD: Style = Style::new().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+pub fn draw(gup: &Gup) -> String {
+    let source = gup.method.source;
+    let mut out = headline(gup);
+    let _ = write!(
+        out,
+        "\n{HEAD}{:<16}{:<8}{:>8}  {:<15}",
+        "pages", "touched", "ns/page", "95 % interval"
+    );
+    let _ = match source {
+        Source::Estimate => writeln!(
+            out,
+            "{:>8}  {:<15}{:>8}{:>8}{:>8}{HEAD:#}",
+            "less tee", "95 % interval", "vmsplice", "tee", "splice"
+        ),
+        Source::GupTest => writeln!(out, "{:>8}  {:<15}{HEAD:#}", "put", "95 % interval"),
+    };
+    for row in &gup.rows {
+        line(&mut out, row, source);
+    }
+    if gup.rows.iter().any(Row::is_below_sight) {
+        let _ = writeln!(out, "below sight: below what this method can see");
+    }
+    for refusal in refusals(&gup.rows) {
+        let _ = writeln!(out, "{refusal}");
+    }
+    let _ = writeln!(out, "\n{}", footnote(gup));
+    if let Some(text) = gup.small_to_huge.as_ref().and_then(comparison) {
+        let _ = writeln!(out, "{text}");
+    }
+    for warning in &gup.warnings {
+        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
+    }
+    out
+}
+
+/// Each kind of pages that was refused, once.
+fn refusals(rows: &[Row]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for row in rows {
+        if let Some(why) = &row.refused {
+            let line = format!("{}: {why}", row.pages);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+fn headline(gup: &Gup) -> String {
+    let method = &gup.method;
+    let source = match (method.source, &method.no_gup_test) {
+        (Source::GupTest, _) => format!(
+            "Measured by the kernel itself: gup_test, in its form of {} bytes",
+            method.request_bytes.unwrap_or_default()
+        ),
+        (Source::Estimate, why) => format!(
+            "An estimate from the outside: vmsplice against splice and tee of the same slots\n({})",
+            why.as_deref().unwrap_or("no gup_test")
+        ),
+    };
+    let cpu = method
+        .cpu
+        .map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    format!(
+        "{}\n{source}\n{cpu}, {} pages a call; {} of {} rounds, {} s each\n",
+        table::machine(&gup.head.machine),
+        method.pages_per_call,
+        method.rounds_done,
+        method.rounds,
+        method.seconds,
+    )
+}
+
+fn line(out: &mut String, row: &Row, source: Source) {
+    let name = row.page_bytes.map_or(row.pages.to_string(), |bytes| {
+        format!("{} ({})", row.pages, Size(bytes as u64))
+    });
+    let touched = if row.touched { "yes" } else { "no" };
+    let _ = write!(out, "{name:<16}{touched:<8}");
+    let Some(cost) = row.ns_per_page else {
+        let why = match row.refused {
+            Some(_) => "refused: see below",
+            None => "not measured yet",
+        };
+        let _ = writeln!(out, "       –  {why}");
+        return;
+    };
+    let seen = if row.is_below_sight() {
+        format!("{:>8}  {:<15}", "–", "below sight")
+    } else {
+        with_interval(Some(cost))
+    };
+    let _ = match source {
+        Source::Estimate => writeln!(
+            out,
+            "{}{}{:>8}{:>8}{:>8}",
+            seen,
+            with_interval(row.beyond_tee_ns_per_page),
+            middle(row.vmsplice_ns_per_page),
+            middle(row.tee_ns_per_page),
+            middle(row.splice_ns_per_page)
+        ),
+        Source::GupTest => writeln!(out, "{}{}", seen, with_interval(row.put_ns_per_page)),
+    };
+}
+
+fn middle(estimate: Option<Estimate>) -> String {
+    estimate.map_or("–".to_owned(), |e| short(e.median))
+}
+
+fn with_interval(estimate: Option<Estimate>) -> String {
+    let interval = estimate.map_or(String::new(), |e| {
+        format!("{} to {}", short(e.ci95[0]), short(e.ci95[1]))
+    });
+    format!("{:>8}  {interval:<15}", middle(estimate))
+}
+
+fn footnote(gup: &Gup) -> String {
+    let unit = Size(gup.method.page_bytes as u64);
+    let what = match gup.method.source {
+        Source::Estimate => {
+            "Medians, for each slot of UNIT. ns/page: vmsplice less splice, which moves the same slots: finding a page by its\n\
+             address and taking a reference. less tee: vmsplice less tee, which takes a reference, too, but slot by slot, where\n\
+             vmsplice takes all 16 to one huge page at once (hence figures below zero). Pages that were not touched are faulted\n\
+             in at their first use: small and huge ones as zeroes that all share, hugetlb ones as pages of their own."
+        }
+        Source::GupTest => {
+            "Medians, for each UNIT. ns/page: finding a page by its address and taking a reference (get_user_pages_fast);\n\
+             put: giving it back."
+        }
+    };
+    what.replace("UNIT", &unit.to_string())
+}
+
+/// Nothing where there is no ratio.
+fn comparison(ratio: &Ratio) -> Option<String> {
+    let times = ratio.ratio?;
+    let [low, high] = times.ci95.map(short);
+    let times = format!("×{} (95 %: {low} to {high})", short(times.median));
+    let verdict = if ratio.is_apart {
+        "the intervals do not overlap"
+    } else {
+        "the intervals overlap, so these rounds do not tell them apart"
+    };
+    Some(format!(
+        "A touched small page costs, against a huge one: {times}; {verdict}."
+    ))
+}
+
+/// Three significant digits, and never more than one decimal beyond 10.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_lab::gup::Method;
+    use fullbore_lab::machine::Machine;
+    use fullbore_lab::saved::head::Head;
+    use fullbore_sys::pages::PageKind;
+
+    fn gup(source: Source) -> Gup {
+        let known = |median| {
+            Some(Estimate {
+                median,
+                ci95: [median - 0.5, median + 0.5],
+            })
+        };
+        let is_inside = source == Source::GupTest;
+        let outside = |median| known(median).filter(|_| !is_inside);
+        let row = |pages, refused: Option<&str>| Row {
+            pages,
+            page_bytes: Some(4096),
+            touched: true,
+            ns_per_page: known(40.0).filter(|_| refused.is_none()),
+            beyond_tee_ns_per_page: outside(-4.5),
+            vmsplice_ns_per_page: outside(73.0),
+            tee_ns_per_page: outside(48.0),
+            splice_ns_per_page: outside(33.0),
+            put_ns_per_page: known(11.0).filter(|_| is_inside),
+            samples: Vec::new(),
+            refused: refused.map(str::to_owned),
+        };
+        Gup {
+            head: Head::new("fullbore.gup/1", None, Machine::detect()),
+            method: Method {
+                source,
+                request_bytes: is_inside.then_some(80),
+                no_gup_test: (!is_inside).then(|| "no gup_test: not here".to_owned()),
+                cpu: Some(0),
+                rounds: 9,
+                rounds_done: 9,
+                seconds: 0.1,
+                seed: 1,
+                pages_per_call: 16,
+                page_bytes: 4096,
+            },
+            rows: vec![
+                row(PageKind::Small, None),
+                row(PageKind::Hugetlb, Some("none reserved")),
+                row(PageKind::Hugetlb, Some("none reserved")),
+            ],
+            small_to_huge: Some(Ratio {
+                ratio: known(4.0),
+                is_apart: true,
+            }),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn table_says_which_of_the_two_it_was() {
+        let inside = draw(&gup(Source::GupTest));
+        assert!(
+            inside.contains("Measured by the kernel itself: gup_test, in its form of 80 bytes")
+        );
+        assert!(
+            inside.contains("put") && !inside.contains("tee"),
+            "{inside}"
+        );
+        assert!(inside.contains("11.0"), "{inside}");
+        let outside = draw(&gup(Source::Estimate));
+        assert!(
+            outside.contains("An estimate from the outside"),
+            "{outside}"
+        );
+        assert!(outside.contains("no gup_test: not here"), "{outside}");
+        assert!(
+            outside.contains("-4.50") && outside.contains("73.0"),
+            "{outside}"
+        );
+    }
+
+    #[test]
+    fn cost_that_cannot_be_is_no_figure_and_nothing_is_compared_with_it() {
+        let mut gup = gup(Source::Estimate);
+        gup.rows[0].ns_per_page = Some(Estimate {
+            median: -0.94,
+            ci95: [-1.88, -0.78],
+        });
+        gup.small_to_huge = Some(Ratio {
+            ratio: None,
+            is_apart: false,
+        });
+        let text = draw(&gup);
+        assert!(text.contains("below what this method can see"), "{text}");
+        assert!(!text.contains("-0.94") && !text.contains("against a huge one"));
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_below_and_the_comparison_last() {
+        let text = draw(&gup(Source::Estimate));
+        assert_eq!(text.matches("hugetlb: none reserved").count(), 1, "{text}");
+        assert_eq!(text.matches("refused: see below").count(), 2, "{text}");
+        assert!(text.contains("×4.00 (95 %: 3.50 to 4.50); the intervals do not overlap."));
+    }
+}

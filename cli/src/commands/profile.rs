@@ -1,0 +1,145 @@
+//! `fullbore profile`: where the time goes, per rung, per cause.
+
+mod draw;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fullbore_lab::machine::Machine;
+use fullbore_lab::profile::profiled::{Profile, RungProfile};
+use fullbore_lab::profile::{self, Options, explain, flame, sample};
+use fullbore_sys::{Error, Result};
+
+use crate::args::rungs::{self, RungArgs};
+use crate::args::values::{Color, trial_seconds, two_cpus};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::saved::Place;
+use crate::output::session::{Session, progress_bar};
+
+/// Show where the time of each rung goes, per cause in ns/page: bars, flame graphs, and a saved profile.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore profile\n  \
+    fullbore profile --rungs write-read,busy-loop,relay --seconds 3\n  \
+    fullbore profile --rungs vmsplice-splice --symbol iov_iter_get_pages2\n  \
+    fullbore profile --json --no-save > profile.json")]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    rungs: RungArgs,
+    /// Seconds of each rung
+    #[arg(long, default_value_t = 1.0, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    seconds: f64,
+    /// Samples per second of CPU time
+    #[arg(long, default_value_t = 997, allow_negative_numbers = true, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    frequency: u64,
+    /// CPUs of writer and reader [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "W,R")]
+    cpus: Option<(usize, usize)>,
+    /// Show what lies below this function instead: its callees with their shares
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    symbol: Option<String>,
+    /// Print one JSON document instead of bars
+    #[arg(long)]
+    json: bool,
+    /// Save the profile in this file as JSON (tables and flame graphs beside it), instead of the user's state directory
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Save nothing
+    #[arg(long, conflicts_with = "out")]
+    no_save: bool,
+    /// Whatever you want the saved profile to say about this machine
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Colours in the bars
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
+
+pub fn run(args: &ProfileArgs) -> Outcome {
+    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
+    let machine = Machine::detect();
+    let cpus = rungs::cpus(args.cpus, &machine)?;
+    let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
+    let session = Session::new("profile", args.out.as_deref(), args.no_save)?;
+    let options = Options {
+        seconds: args.seconds,
+        sampling,
+        cpus,
+        label: args.label.clone(),
+        side: (rungs::this_program()?, "pair-side"),
+        rungs,
+    };
+    let bar = progress_bar(options.rungs.len(), "rungs");
+    let profile = profile::profile(&options, machine, |done, rung| {
+        bar.set_position(done as u64);
+        bar.set_message(rung.id.to_string());
+        bar.tick();
+        session.go_on()
+    });
+    bar.finish_and_clear();
+    let mut profile = match profile {
+        // Ctrl-C reaches the sides, too; then their failure is no news.
+        Err(_) if session.is_interrupted() => return Err(Failure::Interrupted),
+        other => other?,
+    };
+    profile.warnings.extend(warning);
+    if let Some(place) = session.place() {
+        session.saved(save(&profile, place));
+    }
+    session.show(&profile, args.json, args.color, || {
+        drawn(&profile, args.symbol.as_deref())
+    })
+}
+
+fn drawn(profile: &Profile, symbol: Option<&str>) -> Result<String> {
+    let Some(symbol) = symbol else {
+        return Ok(draw::profile(profile));
+    };
+    draw::below(profile, symbol).ok_or_else(|| {
+        Error::new(
+            format!("--symbol {symbol}"),
+            "no sample is in a function of that name",
+            "take a name from a flame graph, or profile for longer with --seconds",
+        )
+    })
+}
+
+/// The profile, its tables, and for each side of each rung the folded stacks and a flame graph.
+fn save(profile: &Profile, place: &Place) -> Result<()> {
+    place.save(profile, &[("causes", causes_csv(profile))])?;
+    for (rung, side) in profile
+        .rungs
+        .iter()
+        .flat_map(|r| r.sides.iter().map(move |s| (r, s)))
+    {
+        let who = explain::name(side.side);
+        let name = format!("{}-{who}", rung.id);
+        place.save_beside(&format!("{name}.folded"), &flame::lines(&side.folded))?;
+        // A side that hardly ran has nothing to draw.
+        if !side.folded.is_empty() {
+            let title = format!("{}: {who}, {} samples", rung.id, side.samples);
+            place.save_beside(&format!("{name}.svg"), &flame::draw(&side.folded, &title)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// One line per rung, side and cause; time off the CPU is told like a cause.
+fn causes_csv(profile: &Profile) -> String {
+    let mut csv = String::from("rung,side,cause,samples,share_of_cpu,ns_per_page\n");
+    for RungProfile { id, sides, .. } in &profile.rungs {
+        for side in sides {
+            let who = explain::name(side.side);
+            for c in &side.causes {
+                csv += &format!(
+                    "{id},{who},{},{},{},{}\n",
+                    c.cause, c.samples, c.share, c.ns_per_page
+                );
+            }
+            for (what, s) in [("runnable", side.runnable_s), ("blocked", side.blocked_s)] {
+                csv += &format!("{id},{who},{what},,,{}\n", s * 1e9 / side.pages.max(1.0));
+            }
+        }
+    }
+    csv
+}

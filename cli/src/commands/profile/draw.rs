@@ -1,0 +1,283 @@
+//! A profile in the terminal: a stacked bar for each side, the time of each cause, and what to make of it.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use fullbore_lab::ladder::run::LineTravel;
+use fullbore_lab::profile::cause::Cause;
+use fullbore_lab::profile::explain;
+use fullbore_lab::profile::fold::{self, Callee};
+use fullbore_lab::profile::profiled::{Profile, RungProfile, SideProfile};
+
+const BAR: usize = 60;
+const WIDTH: usize = 100;
+/// Causes below this share are left out of the list.
+const SMALL: f64 = 0.01;
+/// More than this share that is not recognised is shown with its functions.
+const UNKNOWN: f64 = 0.02;
+
+/// What a side's time went into: a cause, or time off its CPU.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Cause(Cause),
+    Runnable,
+    Blocked,
+}
+
+impl Part {
+    /// Fills the bar, so that it can be read without colours, too.
+    fn letter(self) -> char {
+        match self {
+            Self::Cause(Cause::Copy) => 'C',
+            Self::Cause(Cause::Allocation) => 'A',
+            Self::Cause(Cause::Accounting) => 'M',
+            Self::Cause(Cause::PageLookup) => 'P',
+            Self::Cause(Cause::Ring) => 'R',
+            Self::Cause(Cause::Lock) => 'L',
+            Self::Cause(Cause::Wake) => 'W',
+            Self::Cause(Cause::Entry) => 'E',
+            Self::Cause(Cause::User) => 'U',
+            Self::Cause(Cause::Hidden) => 'K',
+            Self::Cause(Cause::Other) => 'O',
+            Self::Runnable => '-',
+            Self::Blocked => '.',
+        }
+    }
+
+    fn style(self) -> Style {
+        let color = match self {
+            Self::Cause(Cause::Copy) => AnsiColor::Blue,
+            Self::Cause(Cause::Allocation | Cause::Accounting) => AnsiColor::Yellow,
+            Self::Cause(Cause::PageLookup) => AnsiColor::Magenta,
+            Self::Cause(Cause::Ring) => AnsiColor::Cyan,
+            Self::Cause(Cause::Lock) => AnsiColor::Red,
+            Self::Cause(Cause::Wake) => AnsiColor::BrightRed,
+            Self::Cause(Cause::User) => AnsiColor::Green,
+            Self::Cause(Cause::Entry | Cause::Hidden | Cause::Other) => AnsiColor::White,
+            Self::Runnable | Self::Blocked => AnsiColor::BrightBlack,
+        };
+        color.on_default()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cause(cause) => cause.title(),
+            Self::Runnable => "waiting for its CPU",
+            Self::Blocked => "asleep",
+        }
+    }
+}
+
+/// All parts of a side's wall time, in seconds.
+fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
+    let cause = |cause| {
+        let share = side.causes.iter().find(|c| c.cause == cause)?.share;
+        Some((Part::Cause(cause), share * side.on_cpu_s))
+    };
+    let mut parts: Vec<_> = Cause::ALL.into_iter().filter_map(cause).collect();
+    parts.push((Part::Runnable, side.runnable_s));
+    parts.push((Part::Blocked, side.blocked_s));
+    parts
+}
+
+/// The whole profile.
+pub fn profile(profile: &Profile) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}, {} s a rung\n",
+        crate::output::table::machine(&profile.head.machine),
+        profile.method.cpus[0],
+        profile.method.cpus[1],
+        profile.method.frequency_hz,
+        profile.method.event,
+        profile.method.seconds,
+    );
+    for rung in &profile.rungs {
+        self::rung(&mut out, rung);
+    }
+    let _ = writeln!(
+        out,
+        "ns: nanoseconds of wall time per page of 4096 bytes. Bars: one side's wall time, each letter a cause."
+    );
+    for warning in &profile.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    out
+}
+
+fn rung(out: &mut String, rung: &RungProfile) {
+    if let Some(why) = &rung.refused {
+        let _ = writeln!(out, "{}: unavailable here: {why}\n", rung.id);
+        return;
+    }
+    let bold = Style::new().bold();
+    let _ = writeln!(
+        out,
+        "{bold}{}{bold:#}  {} GiB/s, {} ns/page{}",
+        rung.id,
+        three_digits(rung.gib_per_s),
+        three_digits(rung.ns_per_page),
+        distance(&rung.line_travel_ns),
+    );
+    for side in &rung.sides {
+        let _ = writeln!(out, "  {} {}", explain::name(side.side), bar(side));
+        list(out, side);
+        if let Some(unknown) = side
+            .causes
+            .iter()
+            .find(|c| c.cause == Cause::Other && c.share > UNKNOWN)
+        {
+            let names: Vec<_> = unknown
+                .top
+                .iter()
+                .map(|t| format!("{} {:.0} %", t.symbol, t.share * 100.0))
+                .collect();
+            let _ = writeln!(out, "         other: {}", names.join(", "));
+        }
+    }
+    let sentence = format!("{}.", capital(&rung.sentence));
+    let words = sentence
+        .split(' ')
+        .map(|w| (w.chars().count(), w.to_owned()));
+    wrapped(out, "  ", " ", words);
+    for warning in &rung.warnings {
+        let _ = writeln!(out, "  warning: {warning}");
+    }
+    out.push('\n');
+}
+
+fn distance(travel: &LineTravel) -> String {
+    match (travel.before, travel.after) {
+        (Some(_), Some(_)) => format!(", CPUs {}", travel.state()),
+        _ => String::new(),
+    }
+}
+
+/// A stacked bar: each part has as many letters as its share of the wall time.
+fn bar(side: &SideProfile) -> String {
+    let parts = parts(side);
+    let all: f64 = parts.iter().map(|(_, s)| s).sum();
+    let mut bar = String::new();
+    let (mut until, mut drawn) = (0.0, 0);
+    for (part, seconds) in parts {
+        until += seconds / all.max(1e-9) * BAR as f64;
+        let cells = (until.round() as usize).saturating_sub(drawn);
+        drawn += cells;
+        if cells > 0 {
+            let style = part.style();
+            let cells = part.letter().to_string().repeat(cells);
+            let _ = write!(bar, "{style}{cells}{style:#}");
+        }
+    }
+    bar
+}
+
+/// The parts in ns per page, largest first.
+fn list(out: &mut String, side: &SideProfile) {
+    let mut parts = parts(side);
+    parts.retain(|(_, s)| *s >= SMALL * side.wall_s);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let items = parts.into_iter().map(|(part, s)| {
+        let style = part.style();
+        let what = format!(
+            " {} {} ns",
+            part.name(),
+            three_digits(s * 1e9 / side.pages.max(1.0))
+        );
+        (
+            1 + what.chars().count(),
+            format!("{style}{}{style:#}{what}", part.letter()),
+        )
+    });
+    wrapped(out, "         ", ", ", items);
+}
+
+/// Writes pieces, each with its width, in lines that fit most terminals.
+fn wrapped(
+    out: &mut String,
+    indent: &str,
+    between: &str,
+    pieces: impl Iterator<Item = (usize, String)>,
+) {
+    let mut column = 0;
+    for (width, piece) in pieces {
+        if column == 0 {
+            out.push_str(indent);
+            column = indent.len();
+        } else if column + between.len() + width > WIDTH {
+            out.push_str(between.trim_end());
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else {
+            out.push_str(between);
+            column += between.len();
+        }
+        out.push_str(&piece);
+        column += width;
+    }
+    out.push('\n');
+}
+
+fn three_digits(x: f64) -> String {
+    match x {
+        x if x >= 99.95 => format!("{x:.0}"),
+        x if x >= 9.995 => format!("{x:.1}"),
+        x => format!("{x:.2}"),
+    }
+}
+
+fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
+}
+
+/// The article's view: what lies below one function. `None` when no sample is in it.
+pub fn below(profile: &Profile, symbol: &str) -> Option<String> {
+    let mut out = String::new();
+    for rung in &profile.rungs {
+        for side in &rung.sides {
+            if let Some((share, tree)) = fold::below(&side.folded, symbol) {
+                let _ = writeln!(
+                    out,
+                    "{}, {}: {:.1} % of its CPU time is in {symbol}; below it",
+                    rung.id,
+                    explain::name(side.side),
+                    share * 100.0
+                );
+                callees(&mut out, &tree, 1);
+                out.push('\n');
+            }
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Deeper trees say no more, and smaller shares are chance.
+const DEPTH: usize = 12;
+
+fn callees(out: &mut String, of: &Callee, depth: usize) {
+    let own = of.share - of.callees.iter().map(|c| c.share).sum::<f64>();
+    for callee in of.callees.iter().filter(|c| c.share >= SMALL) {
+        let _ = writeln!(
+            out,
+            "{:>width$.1} %  {}",
+            callee.share * 100.0,
+            callee.symbol,
+            width = 4 + 2 * depth
+        );
+        if depth < DEPTH {
+            callees(out, callee, depth + 1);
+        }
+    }
+    if own >= SMALL && !of.callees.is_empty() {
+        let _ = writeln!(
+            out,
+            "{:>width$.1} %  (itself)",
+            own * 100.0,
+            width = 4 + 2 * depth
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! `fullbore ring`: a pipe's ring, step by step.
+
+mod draw;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fullbore_lab::ring::{MOST_SLOTS, Part, Pipe, Pipes, Script, Slot, Told, Which, svg};
+use serde::Serialize;
+
+use crate::args::rungs::{print, print_json};
+use crate::args::values::Color;
+use crate::output::failure::{Failure, Outcome};
+use crate::output::picture;
+
+/// Draw a pipe's ring of slots, step by step: what each call does to it, and what it returns.
+#[derive(Args, Debug)]
+#[command(after_help = "Calls, separated by `;`, none of which blocks:\n  \
+    write N, read N              so many bytes\n  \
+    vmsplice N [at OFFSET]       N bytes of own memory that begin OFFSET bytes into a page\n  \
+    splice N, tee N              N slots to the second pipe (N bytes with a unit: splice 1000B)\n  \
+    fat N                        N slots of 32 KiB, out of a socket\n  \
+    resize N                     a ring of N slots (or bytes with a unit: resize 64K)\n  \
+    second CALL                  the same on the second pipe; splice and tee then go back\n\n\
+Examples:\n  \
+    fullbore ring\n  \
+    fullbore ring --slots 8 --do 'write 5000; read 1000; write 4096; splice 2'\n  \
+    fullbore ring --do 'fat 2; tee 2; splice 1000B' --svg ring.svg\n  \
+    fullbore ring --slots 2 --do 'vmsplice 1; vmsplice 1; write 1' --json")]
+pub struct RingArgs {
+    /// Slots of both pipes; the kernel makes a power of two of it
+    #[arg(long, default_value_t = 8, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_SLOTS as i64))]
+    pub slots: u32,
+    /// What to do, one call after the other
+    #[arg(
+        long = "do",
+        value_name = "CALLS",
+        default_value = "write 5000; read 1000; write 4096; splice 2"
+    )]
+    pub script: String,
+    /// Bytes in a page
+    #[arg(long, default_value_t = 4096, value_parser = page_size, value_name = "SIZE")]
+    pub page_size: usize,
+    /// Draw an SVG picture into this file (- for standard output) instead of text
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub svg: Option<PathBuf>,
+    /// Print one JSON document instead of the drawing
+    #[arg(long)]
+    pub json: bool,
+    /// Colours in the drawing
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+}
+
+fn page_size(text: &str) -> Result<usize, String> {
+    let size: fullbore_sys::size::Size = text
+        .parse()
+        .map_err(|e: fullbore_sys::size::ParseSizeError| e.to_string())?;
+    usize::try_from(size.0)
+        .ok()
+        .filter(|n| n.is_power_of_two() && (4096..=1 << 20).contains(n))
+        .ok_or_else(|| "no size of a page; use a power of two from 4K to 1M, such as 4K".to_owned())
+}
+
+pub fn run(args: &RingArgs) -> Outcome {
+    let script: Script = args.script.parse().map_err(Failure::Usage)?;
+    let steps = Pipes::new(args.page_size, args.slots as usize).run(&script);
+    if args.json {
+        return print_json(&Document::of(args, &steps));
+    }
+    match &args.svg {
+        Some(file) => picture::write(file, &svg(&steps)),
+        None => print(&draw::steps(&steps), args.color),
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    version: &'static str,
+    page_size: usize,
+    steps: Vec<Step>,
+}
+
+#[derive(Serialize)]
+struct Step {
+    #[serde(rename = "do")]
+    call: String,
+    sentence: String,
+    asked: usize,
+    moved: usize,
+    refused: Option<&'static str>,
+    parts: Vec<Part>,
+    first: State,
+    second: State,
+}
+
+#[derive(Serialize)]
+struct State {
+    slots: usize,
+    head: u32,
+    tail: u32,
+    fionread: usize,
+    capacity: usize,
+    full: bool,
+    used: Vec<Used>,
+}
+
+#[derive(Serialize)]
+struct Used {
+    place: usize,
+    #[serde(flatten)]
+    slot: Slot,
+}
+
+impl Document {
+    fn of(args: &RingArgs, steps: &[Told]) -> Self {
+        Self {
+            schema: "fullbore.ring/1",
+            version: env!("CARGO_PKG_VERSION"),
+            page_size: args.page_size,
+            steps: steps.iter().map(Step::of).collect(),
+        }
+    }
+}
+
+impl Step {
+    fn of(told: &Told) -> Self {
+        Self {
+            call: told.step.to_string(),
+            sentence: told.sentence.clone(),
+            asked: told.outcome.asked,
+            moved: told.outcome.moved,
+            refused: told.outcome.refusal.map(|r| r.errno()),
+            parts: told.outcome.parts.clone(),
+            first: State::of(told.pipes.pipe(Which::First)),
+            second: State::of(told.pipes.pipe(Which::Second)),
+        }
+    }
+}
+
+impl State {
+    fn of(pipe: &Pipe) -> Self {
+        Self {
+            slots: pipe.slots().len(),
+            head: pipe.head(),
+            tail: pipe.tail(),
+            fionread: pipe.bytes(),
+            capacity: pipe.capacity(),
+            full: pipe.is_full(),
+            used: pipe
+                .in_order()
+                .map(|(place, &slot)| Used { place, slot })
+                .collect(),
+        }
+    }
+}

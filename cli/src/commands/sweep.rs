@@ -1,0 +1,187 @@
+//! `fullbore sweep`: buffer size × capacity of the pipe.
+
+use clap::{Args, ValueEnum};
+use fullbore_lab::machine::Machine;
+use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
+use fullbore_lab::worker::config::{ReadWith, WriteWith};
+use fullbore_sys::pages::PageKind;
+use fullbore_sys::wait::Wait;
+use fullbore_sys::{Error, Result, capacity};
+
+use crate::args::rungs::{cpus, this_program};
+use crate::args::values::{Color, size, trial_seconds, two_cpus};
+use crate::output::failure::{Failure, Outcome};
+use crate::output::session::{RunArgs, Session, Step};
+
+mod answer;
+mod map;
+mod sweep_csv;
+
+/// Measure buffer size × capacity of the pipe, for one way in and one way out: a heat map, and a saved run.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fullbore sweep\n  \
+    fullbore sweep --write-with vmsplice --read-with splice --pages huge --wait spin\n  \
+    fullbore sweep --buffers 8K,64K,1M --capacities 4K,64K,1M --rounds 15\n  \
+    fullbore sweep --preset pages-in-flight")]
+pub struct SweepArgs {
+    /// Sizes of a buffer, separated by commas [default: 1, 4, 16, 64 and 256 pages; with vmsplice twice the capacities]
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
+    buffers: Vec<u64>,
+    /// Capacities of the pipe, separated by commas [default: from one page to the largest granted, 1M at most, doubling]
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
+    capacities: Vec<u64>,
+    /// A question with its own sizes and ways
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["buffers", "capacities", "write_with", "read_with", "pages", "wait"])]
+    preset: Option<Preset>,
+    /// Way into the pipe: write, vmsplice, reuse, fresh, fat, cow, auto, tee [default: write]
+    #[arg(long, value_name = "WAY")]
+    write_with: Option<WriteWith>,
+    /// Way out of the pipe: read, splice, relay [default: read]
+    #[arg(long, value_name = "WAY")]
+    read_with: Option<ReadWith>,
+    /// Kind of pages buffers are made of: small, huge (transparent), hugetlb (reserved) [default: small]
+    #[arg(long, value_name = "KIND")]
+    pages: Option<PageKind>,
+    /// How to wait: block, poll, spin, poll-spin, adaptive [default: block]
+    #[arg(long, value_name = "HOW")]
+    wait: Option<Wait>,
+    /// Rounds; each runs every cell once, in an order of its own [default: 5; of a preset 9]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Seconds of each trial [default: as many as fit in 45 s altogether, at least 0.1]
+    #[arg(long, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    seconds: Option<f64>,
+    /// CPUs of writer and reader [default: two that share a cache]
+    #[arg(long, value_parser = two_cpus, value_name = "W,R")]
+    cpus: Option<(usize, usize)>,
+    /// Print one JSON document instead of the map
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
+    /// Colours in the map
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// What is a pipe of many pages worth against one of a single page? The question of 2005, with write(2) and read(2)
+    /// that block: bandwidth with 8 KiB and 64 KiB writes, and the round trip of one byte
+    #[value(alias = "2005")]
+    PagesInFlight,
+}
+
+impl Preset {
+    fn name(self) -> &'static str {
+        match self {
+            Self::PagesInFlight => "pages-in-flight",
+        }
+    }
+}
+
+/// The default sweep takes about so many seconds.
+const BUDGET_S: f64 = 45.0;
+/// A trial costs so many seconds beyond its measured part: warm-up, two processes to start, looks at the machine.
+const OVERHEAD_S: f64 = WARM_UP_S + 0.04;
+/// Round trips of one byte, after a trial.
+const LATENCY_S: f64 = 0.06;
+
+pub fn run(args: &SweepArgs) -> Outcome {
+    let machine = Machine::detect();
+    let cpus = cpus(args.cpus, &machine)?;
+    let page = machine.page_size as u64;
+    let ways = Ways {
+        write_with: args.write_with.unwrap_or_default(),
+        read_with: args.read_with.unwrap_or_default(),
+        pages: args.pages.unwrap_or_default(),
+        wait: args.wait.unwrap_or_default(),
+    };
+    let (buffers, capacities) = sizes(args, ways, page)?;
+    let rounds = args
+        .rounds
+        .unwrap_or(if args.preset.is_some() { 9 } else { 5 }) as usize;
+    let cells = if ways.write_with == WriteWith::Vmsplice {
+        capacities.len() // the others cannot be
+    } else {
+        buffers.len() * capacities.len()
+    };
+    let options = Options {
+        seconds: args.seconds.unwrap_or_else(|| {
+            let overhead = OVERHEAD_S + args.preset.map_or(0.0, |_| LATENCY_S);
+            (BUDGET_S / (cells * rounds) as f64 - overhead).clamp(0.1, 1.0)
+        }),
+        buffers,
+        capacities,
+        ways,
+        latency: args.preset.is_some(),
+        rounds,
+        cpus,
+        seed: args.run.seed(),
+        label: args.run.label(),
+        preset: args.preset.map(|p| p.name().to_owned()),
+        side: (this_program()?, "pair-side"),
+    };
+    let session = args.run.session("sweep")?;
+
+    let sweep = sweep_and_save(&options, machine, &session)?;
+    session.show(&sweep, args.json, args.color, || {
+        Ok(match args.preset {
+            Some(Preset::PagesInFlight) => answer::draw(&sweep),
+            None => map::draw(&sweep, map::shades(args.color)),
+        })
+    })
+}
+
+/// Buffers and capacities that were asked for, or those that suit this machine.
+fn sizes(
+    args: &SweepArgs,
+    ways: Ways,
+    page: u64,
+) -> std::result::Result<(Vec<u64>, Vec<u64>), Failure> {
+    let doubling = |largest: u64| {
+        let sizes = std::iter::successors(Some(page), |s| s.checked_mul(2));
+        sizes.take_while(|s| *s <= largest).collect::<Vec<_>>()
+    };
+    if let Some(Preset::PagesInFlight) = args.preset {
+        return Ok((vec![8 << 10, 64 << 10], doubling(256 * page)));
+    }
+    for (option, sizes) in [
+        ("--buffers", &args.buffers),
+        ("--capacities", &args.capacities),
+    ] {
+        if sizes.contains(&0) {
+            return Err(Failure::Usage(Error::new(
+                format!("{option} 0"),
+                "nothing fits in there",
+                format!("use for example {option} 4K,64K,1M"),
+            )));
+        }
+    }
+    let capacities = match &args.capacities[..] {
+        [] => doubling(largest_granted()?),
+        asked => asked.to_vec(),
+    };
+    let buffers = match (&args.buffers[..], ways.write_with) {
+        ([], WriteWith::Vmsplice) => capacities.iter().map(|c| c.saturating_mul(2)).collect(),
+        ([], _) => [1, 4, 16, 64, 256].map(|pages| pages * page).to_vec(),
+        (asked, _) => asked.to_vec(),
+    };
+    Ok((buffers, capacities))
+}
+
+fn largest_granted() -> Result<u64> {
+    let (_, end) = fullbore_sys::calls::pipe()
+        .map_err(|e| Error::system("a pipe cannot be made", e, "close other programs' pipes"))?;
+    Ok(capacity::largest(end)?.granted as u64)
+}
+
+fn sweep_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Sweep> {
+    session.saved_as_it_goes(sweep_csv::tables, |on_step| {
+        fullbore_lab::sweep::sweep(options, machine, |event| match event {
+            Event::Trial { done, of } => on_step(Step::Trial(done, of, "")),
+            Event::Round(sweep) => on_step(Step::Round(sweep)),
+        })
+    })
+}

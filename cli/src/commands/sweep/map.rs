@@ -1,0 +1,258 @@
+//! A sweep as a heat map in the terminal: shades that need no colour, colours that need no shades, figures in both.
+
+use std::fmt::Write;
+
+use anstream::ColorChoice;
+use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
+use fullbore_lab::ladder::run::State;
+use fullbore_lab::sweep::{Cell, Sweep};
+use fullbore_sys::size::Size;
+
+use crate::args::values::Color;
+use crate::output::table::{self, INTERVAL_FROM, short};
+
+pub const HEAD: Style = Style::new().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// How fast cells are told from slow ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shades {
+    /// By characters.
+    Characters,
+    /// By 256 colours.
+    Indexed,
+    /// By any colour.
+    True,
+}
+
+/// The shades that this terminal can show.
+pub fn shades(asked: Color) -> Shades {
+    let of = |name| std::env::var(name).unwrap_or_default();
+    let (colorterm, term) = (of("COLORTERM"), of("TERM"));
+    if crate::args::rungs::colour(asked) == ColorChoice::Never {
+        Shades::Characters
+    } else if matches!(&*colorterm, "truecolor" | "24bit") {
+        Shades::True
+    } else if term.contains("256color") || asked == Color::Always {
+        Shades::Indexed
+    } else {
+        Shades::Characters // 8 or 16 colours are no scale
+    }
+}
+
+/// Draws a sweep, with ANSI styles that the caller may strip.
+pub fn draw(sweep: &Sweep, shades: Shades) -> String {
+    let mut out = format!("{}\n\n", headline(sweep));
+    let scale = Scale::of(sweep);
+    let main = main_state(sweep);
+    let mut reasons = Vec::new();
+    let _ = write!(out, "{HEAD}{:<10}", "capacity");
+    for buffer in &sweep.buffers {
+        let _ = write!(out, " {:>9}", Size(*buffer).to_string());
+    }
+    let _ = writeln!(out, "   buffer{HEAD:#}");
+    for row in sweep.cells.chunk_by(|a, b| a.capacity == b.capacity) {
+        let _ = write!(out, "{:<10}", Size(row[0].capacity).to_string());
+        for cell in row {
+            out.push(' ');
+            let doubt = match cell.gib_per_s {
+                Some(_) if cell.state != main => '*',
+                Some(rate) if is_wide(rate) => '~',
+                _ => ' ',
+            };
+            draw_cell(&mut out, cell, doubt, &scale, shades, &mut reasons);
+        }
+        out.push('\n');
+    }
+    let _ = writeln!(out, "\n{}", legend(sweep, &scale, shades));
+    for (why, mark) in reasons.iter().zip('a'..='z') {
+        let _ = writeln!(out, "{mark}: {why}");
+    }
+    out + &warnings(sweep)
+}
+
+/// What every reader should know, one line each.
+pub fn warnings(sweep: &Sweep) -> String {
+    let mut out = String::new();
+    for warning in &sweep.warnings {
+        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
+    }
+    out
+}
+
+/// Machine, ways and method.
+pub fn headline(sweep: &Sweep) -> String {
+    let method = &sweep.method;
+    let main = main_state(sweep);
+    let travel = sweep.cells.iter().find_map(|cell| {
+        let sample = cell.samples.iter().find(|s| Some(s.state) == main)?;
+        Some((sample.line_travel_ns.before?, sample.state))
+    });
+    format!(
+        "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
+        table::machine(&sweep.head.machine),
+        table::place(method.cpus, travel),
+        method.write_with,
+        method.read_with,
+        method.pages,
+        method.wait,
+        method.rounds_done,
+        method.rounds,
+        method.seconds,
+    )
+}
+
+/// The state that most cells tell of.
+fn main_state(sweep: &Sweep) -> Option<State> {
+    let states = || sweep.cells.iter().filter_map(|c| c.state);
+    states().max_by_key(|state| states().filter(|s| s == state).count())
+}
+
+/// Equal steps of it are equal factors.
+struct Scale {
+    slowest: f64,
+    fastest: f64,
+}
+
+impl Scale {
+    fn of(sweep: &Sweep) -> Self {
+        let rates = || sweep.cells.iter().filter_map(|c| Some(c.gib_per_s?.median));
+        Self {
+            slowest: rates().fold(f64::INFINITY, f64::min),
+            fastest: rates().fold(0.0, f64::max),
+        }
+    }
+
+    /// From 0, the slowest, to 1, the fastest.
+    fn place(&self, rate: f64) -> f64 {
+        let span = (self.fastest / self.slowest).ln();
+        if span > 0.0 {
+            ((rate / self.slowest).ln() / span).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
+const CHARACTERS: [char; 4] = ['░', '▒', '▓', '█'];
+/// Dark blue to yellow, even in lightness, the same for the colour-blind: the colour map "cividis" (Nuñez and others, 2018).
+const CIVIDIS: [(u8, u8, u8); 8] = [
+    (0, 34, 78),
+    (35, 62, 108),
+    (80, 90, 111),
+    (107, 114, 121),
+    (138, 138, 120),
+    (171, 164, 110),
+    (208, 194, 86),
+    (254, 232, 56),
+];
+/// The nearest of 256 colours.
+const INDEXED: [u8; 8] = [17, 24, 60, 242, 245, 143, 179, 221];
+
+/// Nine columns.
+fn draw_cell(
+    out: &mut String,
+    cell: &Cell,
+    doubt: char,
+    scale: &Scale,
+    shades: Shades,
+    reasons: &mut Vec<String>,
+) {
+    let Some(rate) = cell.gib_per_s else {
+        let mark = match &cell.refused {
+            Some(why) => format!("– {}", mark_of(why, reasons)),
+            None => "not yet".into(),
+        };
+        let _ = write!(out, "{mark:>9}");
+        return;
+    };
+    let place = scale.place(rate.median);
+    let step = |steps: usize| ((place * steps as f64) as usize).min(steps - 1);
+    let text = format!("{:>5}{doubt}", short(rate.median));
+    if shades == Shades::Characters {
+        let shade = CHARACTERS[step(CHARACTERS.len())];
+        let _ = write!(out, "{shade}{shade} {text}");
+        return;
+    }
+    let n = step(CIVIDIS.len());
+    let ground = match shades {
+        Shades::True => {
+            let (r, g, b) = CIVIDIS[n];
+            Ink::Rgb(RgbColor(r, g, b))
+        }
+        _ => Ink::Ansi256(Ansi256Color(INDEXED[n])),
+    };
+    let ink = if n < 4 {
+        AnsiColor::BrightWhite
+    } else {
+        AnsiColor::Black
+    };
+    let style = Style::new()
+        .bg_color(Some(ground))
+        .fg_color(Some(ink.into()));
+    let _ = write!(out, "{style}   {text}{style:#}");
+}
+
+/// Whether the interval reaches further than a tenth from the median.
+fn is_wide(rate: fullbore_lab::stats::Estimate) -> bool {
+    let [low, high] = rate.ci95;
+    low < 0.9 * rate.median || high > 1.1 * rate.median
+}
+
+/// The letter under which a reason is told.
+fn mark_of(why: &str, reasons: &mut Vec<String>) -> char {
+    let known = reasons.iter().position(|r| r == why);
+    let index = known.unwrap_or_else(|| {
+        reasons.push(why.to_owned());
+        reasons.len() - 1
+    });
+    ('a'..='z').nth(index).unwrap_or('*')
+}
+
+fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
+    let mut text = String::from("GiB/s, medians");
+    if scale.fastest > 0.0 {
+        let key: String = match shades {
+            Shades::Characters => CHARACTERS.into_iter().collect(),
+            _ => "dark to bright".into(),
+        };
+        let _ = write!(
+            text,
+            "; {key} from {} to {}, each step the same factor",
+            short(scale.slowest),
+            short(scale.fastest)
+        );
+    }
+    let wide = |c: &Cell| c.gib_per_s.is_some_and(is_wide);
+    if sweep.cells.iter().any(wide) {
+        text.push_str(".\n~ the 95 % interval reaches further than a tenth from the median");
+    }
+    if !sweep.method.read_with.touches_data() {
+        text.push_str(".\nThe reader does not touch the data: GiB/s is a rate of references");
+    }
+    if sweep
+        .cells
+        .iter()
+        .any(|c| c.state.is_some() && c.state != main_state(sweep))
+    {
+        text.push_str(".\n* never measured in the state that prevailed: not to be compared with its neighbours");
+    }
+    let best = sweep.cells.iter().max_by(|a, b| {
+        let rate = |c: &Cell| c.gib_per_s.map_or(0.0, |e| e.median);
+        rate(a).total_cmp(&rate(b))
+    });
+    if let Some((best, rate)) = best.and_then(|c| Some((c, c.gib_per_s?))) {
+        let _ = write!(
+            text,
+            ".\nFastest: {} GiB/s{} with a buffer of {} and a capacity of {}",
+            short(rate.median),
+            match best.samples.len() {
+                n if n < INTERVAL_FROM => String::new(),
+                _ => format!(" ({}–{})", short(rate.ci95[0]), short(rate.ci95[1])),
+            },
+            Size(best.buffer),
+            Size(best.capacity),
+        );
+    }
+    text + "."
+}

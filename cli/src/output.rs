@@ -1,0 +1,8 @@
+//! What commands print and save.
+
+pub(crate) mod failure;
+pub(crate) mod picture;
+pub(crate) mod quote;
+pub(crate) mod saved;
+pub(crate) mod session;
+pub(crate) mod table;

@@ -1,0 +1,219 @@
+//! One run of a command that measures: when it begins, how it gets on, where it is saved, how it ends.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use fullbore_lab::sys::start;
+use fullbore_sys::{Error, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::failure::{Failure, Outcome, complain};
+use super::saved::Place;
+use crate::args::rungs::{print, print_json};
+use crate::args::values::Color;
+
+/// A bar on a terminal, nothing elsewhere. Drawn between trials only, so that it never disturbs one.
+pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(len as u64);
+    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |w| w.ws_col);
+    if let Ok(style) = ProgressStyle::with_template(&template(columns, what)) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// For a terminal of so many columns, or one that does not say (0). What is too long is cut, and never goes on in a second
+/// line, which would not be wiped away.
+fn template(columns: u16, what: &str) -> String {
+    match columns {
+        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
+        _ => "{pos}/{len} {wide_msg}".to_owned(),
+    }
+}
+
+/// What happens while a command measures.
+pub enum Step<'a, R> {
+    /// A trial begins, of so many; what it is of.
+    Trial(usize, usize, &'a str),
+    /// A round is finished; the run holds all that was measured so far.
+    Round(&'a R),
+}
+
+/// What may be said of a run that is made of shuffled rounds and saved.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Save nothing
+    #[arg(long, conflicts_with = "out")]
+    no_save: bool,
+    /// Whatever you want the saved run to say about this machine
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Seed of the order of trials [default: the time]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl RunArgs {
+    pub fn label(&self) -> Option<String> {
+        self.label.clone()
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(seed_of_now)
+    }
+
+    /// Begins a run of this kind.
+    pub fn session(&self, kind: &str) -> Result<Session> {
+        Session::new(kind, self.out.as_deref(), self.no_save)
+    }
+}
+
+/// One run of a command that measures: where it is saved, if anywhere, and whether Ctrl-C has ended it.
+pub struct Session {
+    place: Option<Place>,
+    interrupted: Arc<AtomicBool>,
+    /// Why not everything that was measured is saved; told when the result is shown.
+    not_saved: OnceLock<Error>,
+}
+
+impl Session {
+    /// Of this kind, saved in the file that was named, else in the user's state directory, if at all.
+    pub fn new(kind: &str, out: Option<&Path>, no_save: bool) -> Result<Self> {
+        let session = Self::unsaved()?;
+        let place = match (out, no_save) {
+            (Some(file), _) => Some(Place::file(file)?),
+            (None, true) => None,
+            (None, false) => Some(Place::new_in_state(now().as_secs(), kind)?),
+        };
+        Ok(Self { place, ..session })
+    }
+
+    /// Saved nowhere.
+    pub fn unsaved() -> Result<Self> {
+        start::ignore_file_size_signal();
+        let interrupted = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
+            .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+        Ok(Self {
+            place: None,
+            interrupted,
+            not_saved: OnceLock::new(),
+        })
+    }
+
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Goes on until Ctrl-C.
+    pub fn go_on(&self) -> ControlFlow<()> {
+        if self.is_interrupted() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Keeps for the end that something could not be saved: first is shown what was measured. Returns whether it was saved.
+    pub fn saved(&self, result: Result<()>) -> bool {
+        result.map_err(|e| self.not_saved.set(e)).is_ok()
+    }
+
+    /// Measures with a progress bar, and saves: every finished round is on disk before the next one begins. One that cannot be
+    /// saved is the last.
+    pub fn saved_as_it_goes<R: Serialize, T: AsRef<[(&'static str, String)]>>(
+        &self,
+        tables: impl Fn(&R) -> T,
+        measure: impl FnOnce(&mut dyn FnMut(Step<'_, R>) -> ControlFlow<()>) -> Result<R>,
+    ) -> Result<R> {
+        let save = |run: &R| match &self.place {
+            Some(place) => self.saved(place.save(run, tables(run).as_ref())),
+            None => true,
+        };
+        let bar = progress_bar(0, "trials");
+        let run = measure(&mut |step| {
+            match step {
+                Step::Trial(done, of, what) => {
+                    bar.set_length(of as u64);
+                    bar.set_position(done as u64);
+                    bar.set_message(what.to_owned());
+                    bar.tick();
+                }
+                Step::Round(run) if !save(run) => return ControlFlow::Break(()),
+                Step::Round(_) => {}
+            }
+            self.go_on()
+        });
+        bar.finish_and_clear();
+        let run = run?;
+        if self.not_saved.get().is_none() {
+            save(&run);
+        }
+        Ok(run)
+    }
+
+    /// Shows a result, as JSON or as text, and where it was saved. That it was not, or that Ctrl-C has ended the run early, is a
+    /// failure then.
+    pub fn show(
+        &self,
+        result: &impl Serialize,
+        json: bool,
+        color: Color,
+        text: impl FnOnce() -> Result<String>,
+    ) -> Outcome {
+        let not_saved = self.not_saved.get();
+        if json {
+            print_json(result)?;
+        } else {
+            print(&text()?, color)?;
+            if let Some(place) = self.place.as_ref().filter(|_| not_saved.is_none()) {
+                complain(&format!("saved in {}", place.json().display()));
+            }
+        }
+        if let Some(e) = not_saved {
+            return Err(Failure::Work(e.clone()));
+        }
+        if self.is_interrupted() {
+            return Err(Failure::Interrupted);
+        }
+        Ok(())
+    }
+}
+
+/// A seed for the order of trials, where none was given.
+pub fn seed_of_now() -> u64 {
+    now().as_nanos() as u64
+}
+
+/// The time since 1970 UTC.
+fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::template;
+
+    #[test]
+    fn narrow_terminal_gets_no_bar_that_would_wrap() {
+        assert!(template(80, "trials").contains("{bar:30}"));
+        assert!(template(0, "trials").contains("{bar:30}"));
+        assert!(!template(69, "trials").contains("bar"));
+        // What is longest is what gives way.
+        for columns in [20, 80] {
+            assert!(template(columns, "trials").ends_with("{wide_msg}"));
+        }
+    }
+}

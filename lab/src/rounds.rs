@@ -1,0 +1,3 @@
+//! When each trial runs.
+
+pub mod plan;
