@@ -5,7 +5,6 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use fullbore_lab::bandwidth::result::{ColumnResult, Run as Saved};
 use tempfile::TempDir;
@@ -267,7 +266,6 @@ fn killed_it_leaves_neither_files_nor_processes() {
             .count()
     };
     until("a trial", || processes() > 1);
-    std::thread::sleep(Duration::from_millis(50));
     running.kill();
     until("their end", || processes() == 0);
     assert!(files(&home.tmp()).is_empty());

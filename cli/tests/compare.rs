@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use support::{BINARY, Run, To, fullbore, refused, skip, start};
 
-const COMMITTED: &str = include_str!("../../runs/2026-11-21-epyc-kvm/ladder.json");
+const SAVED: &str = include_str!("../../lab/tests/data/ladder.json");
 
 /// A user with saved runs.
 struct User(TempDir);
@@ -57,7 +57,7 @@ impl User {
 
 /// A ladder of two rungs in one state; all rates times `scale`.
 fn ladder(scale: f64, state: &str) -> Value {
-    let mut run: Value = serde_json::from_str(COMMITTED).expect("a file that can be written");
+    let mut run: Value = serde_json::from_str(SAVED).expect("a file that can be written");
     let side = run["rungs"][0]["samples"][0]["writer"].clone();
     let rungs = [("write-read", 1.0), ("busy-loop", 8.0)].map(|(id, rate)| {
         let samples: Vec<_> = (0..9)
@@ -219,8 +219,8 @@ fn table_says_what_differs_and_never_speaks_to_the_terminal() {
 fn what_is_no_run_is_named_with_the_reason() {
     let user = User::new();
     let good = user.has("good.json", ladder(1.0, "near").to_string());
-    let cut = &COMMITTED[..1000];
-    let newer = COMMITTED.replacen("fullbore.ladder/1", "fullbore.ladder/2", 1);
+    let cut = &SAVED[..1000];
+    let newer = SAVED.replacen("fullbore.ladder/1", "fullbore.ladder/2", 1);
     for (name, text, why) in [
         ("cut.json", cut, "cut short"),
         ("empty.json", "", "cut short"),
@@ -269,7 +269,7 @@ fn a_folder_of_many_hosts_is_grouped_by_kernel_and_cpu() {
         host["machine"]["kernel"] = kernel.into();
         user.has(&format!("fleet/host{i}/tmp/ladder.json"), host.to_string());
     }
-    user.has("fleet/broken.json", &COMMITTED[..500]);
+    user.has("fleet/broken.json", &SAVED[..500]);
     user.has("fleet/notes.txt", "no run");
     let run = user.compares("fleet --json");
     assert_eq!(run.status.code(), Some(0), "{run}");
@@ -304,7 +304,7 @@ fn a_folder_of_many_hosts_is_grouped_by_kernel_and_cpu() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let user = User::new();
-    let a = user.has("a.json", COMMITTED);
+    let a = user.has("a.json", SAVED);
     let (reader, writer) = support::pipe();
     drop(reader);
     let run = start(user.command(&format!("{a} {a}")), Stdio::null(), writer).finish();

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use fullbore_sys::calls::{SpliceFlags, splice};
 use rustix::fs::OFlags;
 
+use support::state::{until_it_waits, waiting};
 use support::{Links, Stranger, collect, command, fullbore, pipe, skip, start};
 
 /// What every run with these options may end with on standard error.
@@ -212,7 +213,7 @@ fn a_reader_that_enlarges_the_pipe_gets_every_byte_of_recycled_buffers() {
         skip("the pipe cannot be made larger");
     }
     // The writer fills what it may, and waits for it to leave.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    until_it_waits(running.pid(), || waiting(&read_end));
     read_end.read_to_end(&mut got).expect("text");
     let run = running.finish();
     assert_eq!(run.status.code(), Some(0), "{run}");

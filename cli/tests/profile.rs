@@ -13,9 +13,14 @@ fn profile(line: &str) -> Run {
     start(command, Stdio::null(), To::Captured).finish()
 }
 
+/// The measured part of each rung.
+const SECONDS: f64 = 0.6;
+
 /// A profile of these rungs, or nothing where the kernel's part may not be sampled here.
 fn profiled(rungs: &str) -> Option<Value> {
-    let run = profile(&format!("--rungs {rungs} --seconds 0.6 --json --no-save"));
+    let run = profile(&format!(
+        "--rungs {rungs} --seconds {SECONDS} --json --no-save"
+    ));
     if !run.status.success() {
         assert!(
             run.err.starts_with("fullbore: this process may not sample"),
@@ -94,23 +99,27 @@ fn findings_of_the_article_come_out() {
 }
 
 #[test]
-fn times_of_each_side_add_up_and_causes_share_out_the_cpu_time() {
+fn times_of_each_side_agree_with_its_samples_and_with_what_its_rung_does() {
     let rungs = "write-read,busy-loop,one-core,copy-tuned,fat-read,fresh-read,fat-constant";
     let Some(profile) = profiled(rungs) else {
         return;
     };
+    let knows_waits = !profile["warnings"]
+        .to_string()
+        .contains("CONFIG_SCHED_INFO");
+    let frequency = profile["method"]["frequency_hz"].as_f64().expect("hertz");
     for rung in profile["rungs"].as_array().expect("rungs") {
         if rung["refused"] != Value::Null {
-            eprintln!("SKIPPED {}: {}", rung["id"], rung["refused"]);
+            skip(format_args!("{}: {}", rung["id"], rung["refused"]));
             continue;
         }
         assert_ne!(rung["sentence"], "");
         let sides = rung["sides"].as_array().expect("sides");
         if sides.iter().any(|s| s["samples"].as_u64() < Some(20)) {
-            eprintln!(
-                "SKIPPED {}: a side hardly ran, the machine is busy",
+            skip(format_args!(
+                "{}: a side hardly ran, the machine is busy",
                 rung["id"]
-            );
+            ));
             continue;
         }
         if rung["id"] == "one-core" {
@@ -123,18 +132,33 @@ fn times_of_each_side_add_up_and_causes_share_out_the_cpu_time() {
                 );
             }
         }
+        // The sum of the times is the wall time by definition; these come from different clocks.
         for side in sides {
             let s = |name: &str| side[name].as_f64().expect("seconds");
-            let sum = s("on_cpu_s") + s("runnable_s") + s("blocked_s");
-            let wall = s("wall_s");
-            // What the hypervisor took from a side that never slept is in none of them.
+            let (wall, on_cpu) = (s("wall_s"), s("on_cpu_s"));
+            assert!(wall > 0.9 * SECONDS, "{}: {side}", rung["id"]);
             let steal = side["steal_s"].as_f64().unwrap_or(0.0);
-            let near = (sum - wall).abs() < 0.05 * wall + steal;
-            assert!(near, "{}: {side}", rung["id"]);
+            if rung["id"] == "write-read" {
+                assert!(s("blocked_s") > 0.0, "it sleeps: {side}");
+            } else if rung["id"] != "one-core" && knows_waits {
+                // It spins; but whoever holds the pipe's mutex may have lost its CPU to another program.
+                let awake = on_cpu + s("runnable_s") + steal;
+                assert!(awake > 0.5 * wall, "{}: {side}", rung["id"]);
+            }
+            // A side that sleeps and wakes all the time may do so in step with the sampling.
+            if on_cpu > 0.5 * wall {
+                let sampled = side["samples"].as_f64().expect("a number") / frequency;
+                let near = (sampled - on_cpu).abs() < 0.2 * on_cpu + steal;
+                assert!(near, "{}: {sampled} s sampled: {side}", rung["id"]);
+            }
             if side["samples"].as_u64() > Some(50) {
                 let causes = side["causes"].as_array().expect("causes");
-                let shares: f64 = causes.iter().filter_map(|c| c["share"].as_f64()).sum();
-                assert!((shares - 1.0).abs() < 1e-6, "{}: {side}", rung["id"]);
+                let seconds = causes.iter().filter_map(|c| c["ns_per_page"].as_f64());
+                let seconds = seconds.sum::<f64>() * s("pages") * 1e-9;
+                assert!(
+                    (seconds - on_cpu).abs() < 1e-3 * on_cpu,
+                    "the causes take {seconds} s: {side}"
+                );
                 assert!(share(side, "other") < 0.10, "{}: {side}", rung["id"]);
             }
         }

@@ -21,11 +21,8 @@ use tempfile::TempDir;
 
 use support::{Run, To, fullbore, start};
 
-/// A committed run.
-const LADDER: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../runs/2026-11-21-epyc-kvm/ladder.json"
-);
+/// A ladder that an earlier version saved.
+const LADDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/ladder.json");
 
 /// A recorded run of another kind.
 fn data(name: &str) -> PathBuf {

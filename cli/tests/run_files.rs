@@ -12,10 +12,7 @@ use serde_json::Value;
 use support::kinds::contents;
 use support::{Run, fullbore};
 
-const LADDER: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../runs/2026-11-21-epyc-kvm/ladder.json"
-);
+const LADDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/ladder.json");
 const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/profile.json");
 
 /// Nobody's report needs more.

@@ -253,7 +253,7 @@ fn file_is_written_to_the_end_of_the_input_after_the_reader_has_gone() {
         let run = start(tee, from_us, write_end);
         drop(read_end);
         for _ in 0..3 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            support::state::until_it_waits(run.pid(), || 0);
             to_tee.write_all(b"line\n").unwrap();
         }
         drop(to_tee);

@@ -20,5 +20,8 @@ pub mod show;
 pub mod stats;
 pub mod sweep;
 pub mod sys;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod testing;
 pub mod walk;
 pub mod worker;

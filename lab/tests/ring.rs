@@ -1,6 +1,8 @@
 //! The model of the ring against the real kernel: random calls on real pipes, compared one by one.
 #![allow(unsafe_code)]
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -304,11 +306,14 @@ fn model_and_kernel_agree_in_thousands_of_random_sequences() {
     const NAME: &str = "model_and_kernel_agree_in_thousands_of_random_sequences";
     let stock = match Stock::new() {
         Ok(stock) => stock,
-        Err(why) => return eprintln!("SKIPPED {NAME}: {why}"),
+        Err(why) => return support::skip(NAME, why),
     };
     let can_vmsplice = stock.vmsplice_is_by_reference();
     if !can_vmsplice {
-        eprintln!("SKIPPED {NAME}, vmsplice only: here it does not lend pages");
+        support::skip(
+            &format!("{NAME}, vmsplice only"),
+            "here it does not lend pages",
+        );
     }
     let step = (prop::bool::weighted(0.3), op(can_vmsplice)).prop_map(|(second, op)| Step {
         on: if second { Which::Second } else { Which::First },
@@ -334,7 +339,10 @@ fn model_and_kernel_agree_in_thousands_of_random_sequences() {
     }
     let ended_early = ended_early.get();
     if SEQUENCES - ended_early < 10_000 {
-        eprintln!("SKIPPED {NAME}: {ended_early} ended early, as this user may not enlarge pipes");
+        support::skip(
+            NAME,
+            format_args!("{ended_early} ended early, as this user may not enlarge pipes"),
+        );
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is said of pages, against what the kernel says in other places.
 
+mod support;
+
 use std::fs::File;
 
 use fullbore_lab::walk::pagemap::{Look, Process, look};
@@ -16,7 +18,7 @@ fn looked(kind: PageKind, len: usize, process: Process) -> Option<(Pages, Look)>
     let pages = match Pages::map(&request) {
         Ok(pages) => pages,
         Err(e) => {
-            eprintln!("SKIPPED {kind} pages: {e}");
+            support::skip(&format!("walk of {kind} pages"), e);
             return None;
         }
     };
@@ -39,8 +41,9 @@ fn walk_agrees_with_smaps_pagemap_scan_and_the_frames() {
         File::open("/proc/self/pagemap"),
         File::open("/proc/self/smaps"),
     ) else {
-        return eprintln!(
-            "SKIPPED walk_agrees_with_smaps_pagemap_scan_and_the_frames: /proc is hidden"
+        return support::skip(
+            "walk_agrees_with_smaps_pagemap_scan_and_the_frames",
+            "/proc is hidden",
         );
     };
     for (kind, process) in [
@@ -109,7 +112,7 @@ fn what_was_never_touched_is_not_present() {
     let start = pages.as_ptr() as u64;
     let look = look(Process::Own, start + 5..start + (64 << 10)).expect("a look");
     if look.pages[0].present.is_none() {
-        return eprintln!("SKIPPED what_was_never_touched_is_not_present: pagemap is hidden");
+        return support::skip("what_was_never_touched_is_not_present", "pagemap is hidden");
     }
     let present: Vec<_> = look.pages.iter().map(|p| p.present == Some(true)).collect();
     assert!(present[0] && present[1..].iter().all(|p| !p), "{present:?}");

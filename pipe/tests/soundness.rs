@@ -47,6 +47,7 @@ use std::os::fd::AsFd;
 use fullbore::PipeWriter;
 use fullbore_sys::calls;
 use fullbore_sys::writer::{LARGE, Unbuffered, Way};
+use watch::skip;
 
 /// Every safe way in; `None` chooses by itself.
 const WAYS: [Option<Way>; 5] = [
@@ -64,11 +65,6 @@ fn writer<Fd: AsFd>(fd: Fd, way: Option<Way>) -> Unbuffered<Fd> {
         Some(way) => writer.with_way(way),
         None => writer,
     }
-}
-
-/// Says on the terminal that a test cannot show what it is for.
-fn skip(test: &str, reason: impl std::fmt::Display) {
-    watch::shout(&format!("SKIPPED {test}: {reason}"));
 }
 
 /// Whether this way can be taken here; says so where it cannot.

@@ -364,10 +364,8 @@ mod tests {
     #[test]
     fn huge_pages_are_aligned_to_their_size() {
         let Ok(unit) = page_size(PageKind::Huge) else {
-            eprintln!(
-                "SKIPPED huge_pages_are_aligned_to_their_size: no transparent huge pages here"
-            );
-            return;
+            let test = "huge_pages_are_aligned_to_their_size";
+            return crate::testing::watch::skip(test, "no transparent huge pages here");
         };
         for len in [1, unit, unit + 1] {
             let pages = Pages::map(&request(len, PageKind::Huge)).unwrap();

@@ -3,10 +3,9 @@
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use crate::support::kinds::{MIB, feed, seeded};
+use crate::support::state::{until_it_waits, waiting};
 use crate::support::{Links, Run, Running, command, fullbore, pipe, start};
 
 const SIGPIPE: i32 = 13;
@@ -44,14 +43,14 @@ fn begin(command: Command) -> (PipeWriter, Running, PipeReader) {
     (ours, start(command, input, output), out)
 }
 
-/// One line goes through, and its reader away.
-fn leave_after_one_line(ours: &mut PipeWriter, mut out: PipeReader) {
+/// One line goes through, and its reader away, which the tool finds out or waits for more.
+fn leave_after_one_line(run: &Running, ours: &mut PipeWriter, mut out: PipeReader) {
     ours.write_all(b"a\n").expect("a reader");
     let mut got = [0; 100];
     let n = out.read(&mut got).expect("a line");
     assert!(got[..n].ends_with(b"a\n"));
     drop(out);
-    thread::sleep(Duration::from_millis(10));
+    until_it_waits(run.pid(), || 0);
 }
 
 #[test]
@@ -61,8 +60,8 @@ fn reader_that_leaves_while_there_is_no_room_ends_it() {
         feed(ours, &seeded()[..16 * MIB]);
         let mut got = [0; 1000];
         out.read_exact(&mut got).expect("a beginning");
-        // Long enough to fill all pipes and fall asleep.
-        thread::sleep(Duration::from_millis(30));
+        // It has filled all pipes and fallen asleep.
+        until_it_waits(run.pid(), || waiting(&out));
         drop(out);
         run.finish()
     });
@@ -72,7 +71,7 @@ fn reader_that_leaves_while_there_is_no_room_ends_it() {
 fn reader_that_leaves_while_there_is_no_input_is_noticed_with_the_next() {
     each(|command| {
         let (mut ours, run, out) = begin(command);
-        leave_after_one_line(&mut ours, out);
+        leave_after_one_line(&run, &mut ours, out);
         let _ = ours.write_all(b"b\n"); // `tee -p` looks out for its reader, and has ended
         // This end stays open: it is not the end of the input that ends the tool.
         let run = run.finish();
@@ -90,7 +89,7 @@ fn reader_that_leaves_when_it_has_everything_is_no_error() {
         .map(|(link, line)| command(links.path(link), line));
     for command in own.into_iter().chain(as_others) {
         let (mut ours, run, out) = begin(command);
-        leave_after_one_line(&mut ours, out);
+        leave_after_one_line(&run, &mut ours, out);
         drop(ours);
         run.finish().quiet_success();
     }
@@ -102,7 +101,7 @@ fn input_that_ends_while_there_is_no_room_is_delivered() {
         let (ours, run, mut out) = begin(fullbore(line));
         let data = &seeded()[..5 * MIB];
         let feeding = feed(ours, data);
-        thread::sleep(Duration::from_millis(30));
+        until_it_waits(run.pid(), || waiting(&out));
         let mut got = Vec::new();
         out.read_to_end(&mut got).expect("all of it");
         assert!(feeding.join().expect("a feeder"));
@@ -154,8 +153,9 @@ fn writers_without_input_end_with_their_reader() {
         let (mut out, output) = pipe();
         let run = start(fullbore(&line), Stdio::null(), output);
         let begun = out.read(&mut [0; 1000]).expect("a pipe");
-        // Long enough to fill the pipe and wait.
-        thread::sleep(Duration::from_millis(30));
+        if begun > 0 {
+            until_it_waits(run.pid(), || waiting(&out));
+        }
         drop(out);
         let run = run.finish();
         // A way that is refused here ends at once, and says so.

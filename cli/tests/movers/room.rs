@@ -5,14 +5,13 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
 use crate::support::kinds::{MIB, Sink, checker, seeded, source};
-use crate::support::{fullbore, pipe, seccomp, skip, start};
+use crate::support::state::{ticks, until_it_waits, waiting};
+use crate::support::{fullbore, pipe, seccomp, skip, start, until};
 use crate::{ALL_WAYS, MOVERS};
 
 /// A pipe that no tool will make larger, as far as this user may, and what it takes.
@@ -39,7 +38,7 @@ fn end_of_input_is_seen_while_the_output_is_full() {
             let run = start(fullbore(line), theirs, to_us);
             ours.write_all(&seeded()[..capacity]).expect("room");
             if comes_later {
-                thread::sleep(Duration::from_millis(30));
+                until_it_waits(run.pid(), || waiting(&out));
             }
             drop(ours);
             run.finish().quiet_success();
@@ -144,7 +143,7 @@ fn a_pipe_may_be_input_and_output() {
         let input = ours.try_clone().expect("a copy");
         theirs.write_all(data).expect("room");
         let run = start(fullbore(line), input, theirs);
-        thread::sleep(Duration::from_millis(20));
+        until("some rounds", || ticks(run.pid()) > 1);
         // All of it is in the pipe or with the tool, which gives back all it has taken at once.
         let mut got = vec![0; data.len()];
         ours.read_exact(&mut got).expect("all of it");

@@ -2,12 +2,11 @@
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
 use crate::support::kinds::{MIB, feed, seeded};
+use crate::support::state::{until_it_waits, until_stopped, waiting};
 use crate::support::{ctrl_c_is_ignored, fullbore, pipe, skip, start};
 use crate::{ALL_WAYS, MOVERS};
 
@@ -23,7 +22,7 @@ fn stopped_and_continued_tools_lose_nothing() {
         for piece in got.chunks_mut(MIB / 2) {
             // Asleep for want of room; then, when the pipe was read empty, wherever it is.
             kill_process(pid, Signal::STOP).expect("a signal");
-            thread::sleep(Duration::from_millis(1));
+            until_stopped(pid);
             kill_process(pid, Signal::CONT).expect("a signal");
             out.read_exact(piece).expect("all of it");
         }
@@ -41,10 +40,10 @@ fn what_comes_while_a_tool_is_stopped_is_moved_afterwards() {
     for line in ALL_WAYS {
         let ((input, ours), (mut out, output)) = (pipe(), pipe());
         let run = start(fullbore(line), input, output);
-        thread::sleep(Duration::from_millis(5));
+        until_it_waits(run.pid(), || 0);
         kill_process(run.pid(), Signal::STOP).expect("a signal");
+        until_stopped(run.pid());
         assert!(feed(ours, data).join().expect("a feeder"));
-        thread::sleep(Duration::from_millis(5));
         kill_process(run.pid(), Signal::CONT).expect("a signal");
         let mut got = Vec::new();
         out.read_to_end(&mut got).expect("all of it");
@@ -69,7 +68,7 @@ fn interrupts_end_a_tool_that_waits() {
             // Asleep, when this is not the last that can be read now.
             let mut got = vec![0; 10_000];
             out.read_exact(&mut got).expect("a beginning");
-            thread::sleep(Duration::from_millis(20));
+            until_it_waits(run.pid(), || waiting(&out));
             run.interrupt();
             let run = run.finish();
             let ended = (run.status.code(), run.status.signal());

@@ -2,11 +2,9 @@
 
 use std::io::Read;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
 
 use crate::WAITS;
-use crate::ends::waiting;
+use crate::support::state::{until_it_waits, waiting};
 use crate::support::{collect, fullbore, pair, pipe, refused, sequence, skip, start, until};
 
 /// The ways that can, as far as this machine has them.
@@ -94,7 +92,9 @@ fn what_is_not_sent_yet_waits_for_a_late_reader() {
                 format!("write --with {way} --ahead 4M --wait {wait} --bytes {bytes} --verify");
             let mut writer = start(fullbore(&line), Stdio::null(), write_end);
             until("data in the pipe", || waiting(&read_end) > 0);
-            thread::sleep(Duration::from_millis(30));
+            if bytes > MIB {
+                until_it_waits(writer.pid(), || waiting(&read_end));
+            }
             // A pipe of 64 KiB, or of 512 KiB in fat slots.
             if bytes > MIB {
                 assert!(

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::support::state::until_it_waits;
 use crate::support::{
     Run, To, can_lock_memory, feed, fullbore, has_transparent_huge_pages, pair, pipe, skip, start,
 };
@@ -236,14 +237,17 @@ fn time_before_the_first_byte_is_not_counted() {
         let (read_end, mut write_end) = pipe();
         let reader = fullbore(&format!("read --wait {wait} --buf-size 1000 --json"));
         let reader = start(reader, read_end, To::Captured);
-        thread::sleep(Duration::from_secs(1));
+        until_it_waits(reader.pid(), || 0);
+        // What it must not count.
+        thread::sleep(Duration::from_millis(200));
+        let since = Instant::now();
         write_end
             .write_all(&[b'X'; 4096])
             .expect("room in the pipe");
         drop(write_end);
         let run = reader.finish();
         let seconds = run.quiet_success().json()["seconds"].as_f64();
-        assert!(seconds < Some(0.9), "{run}");
+        assert!(seconds <= Some(since.elapsed().as_secs_f64()), "{run}");
     }
 }
 

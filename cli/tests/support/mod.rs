@@ -8,11 +8,12 @@
 
 pub mod kinds;
 pub mod seccomp;
+pub mod state;
 
 use std::fmt;
 use std::fs::{File, Permissions};
 use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -40,7 +41,8 @@ pub fn skip(reason: impl fmt::Display) {
         _ => Location::caller().to_string(),
     };
     // Only the print macros are captured; a write to the handle is not.
-    let _ = writeln!(io::stderr(), "SKIPPED {test}: {reason}");
+    let line = format!("SKIPPED {test}: {}\n", reason.to_string().trim_end());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// `fullbore` with the words of `line` as its arguments.
@@ -227,6 +229,16 @@ impl Running {
     /// Ends it as no handler can prevent, and waits until it is gone.
     pub fn kill(mut self) {
         self.end();
+    }
+
+    /// What it has said on standard error so far.
+    pub fn said(&self) -> String {
+        // At an offset of its own: that of the descriptor is the process's, too.
+        let mut said = vec![0; self.err.metadata().expect("its length").len() as usize];
+        self.err
+            .read_exact_at(&mut said, 0)
+            .expect("the captured output");
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     pub fn pid(&self) -> Pid {

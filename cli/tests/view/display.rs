@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Links, Run, To, command, ctrl_c_is_ignored, pipe, skip, start};
+use crate::support::state::{until_it_waits, waiting};
+use crate::support::{Links, Run, To, command, ctrl_c_is_ignored, pipe, skip, start, until};
 use crate::tools::{as_pv, debian_pv, file_of, view};
 
 fn null() -> File {
@@ -160,7 +161,11 @@ fn stall_is_shown_while_it_lasts() {
     let (_out, theirs) = pipe();
     let running = start(view("-n --json -i 0.1"), read_end, theirs);
     thread::spawn(move || write_end.write_all(&vec![0; 8 << 20]));
-    thread::sleep(Duration::from_millis(1000));
+    let stalled = |line: &str| {
+        let line: Option<Value> = serde_json::from_str(line).ok();
+        line.is_some_and(|line| line["stalled_s"].as_f64() > Some(0.2))
+    };
+    until("a stall", || running.said().lines().any(stalled));
     running.interrupt();
     let run = running.finish();
     assert_eq!(run.status.code(), Some(130), "{run}");
@@ -221,6 +226,7 @@ fn blocked_display_holds_up_neither_the_data_nor_its_end() {
         .expect("a run");
     let feeder = thread::spawn(move || {
         for _ in 0..30 {
+            // No wait for anything: in this time it has something to show.
             thread::sleep(Duration::from_millis(10));
             write_end.write_all(&[1; 100_000]).expect("a reader");
         }
@@ -269,15 +275,20 @@ fn delay_and_wait_keep_the_display_back() {
     assert_eq!(run.err, "", "{run}");
     let (read_end, mut write_end) = pipe();
     let running = start(view("-n -t -b -W -i 0.1"), read_end, null());
-    thread::sleep(Duration::from_millis(500));
+    until_it_waits(running.pid(), || 0);
+    // What must not count.
+    thread::sleep(Duration::from_millis(200));
+    let since = Instant::now();
     write_end.write_all(b"x").expect("a reader");
-    thread::sleep(Duration::from_millis(50));
+    until("the byte taken", || waiting(&write_end) == 0);
     drop(write_end);
     let run = running.finish();
     for line in run.err.lines() {
         let (seconds, bytes) = line.split_once(' ').expect("two numbers");
         assert_eq!(bytes, "1", "{run}");
-        assert!(seconds.parse::<f64>().expect("seconds") < 0.4, "{run}");
+        let seconds = seconds.parse::<f64>().expect("seconds");
+        // It is rounded.
+        assert!(seconds <= since.elapsed().as_secs_f64() + 0.0001, "{run}");
     }
     assert!(!run.err.is_empty());
 }

@@ -9,10 +9,9 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::support::{
-    Links, To, command, ctrl_c_is_ignored, feed, pipe, skip, start, until, words,
-};
-use crate::tools::{as_pv, file_of, terminal, view};
+use crate::support::state::{ticks, until_it_waits, waiting};
+use crate::support::{Links, To, command, ctrl_c_is_ignored, pipe, skip, start, until, words};
+use crate::tools::{Screen, as_pv, file_of, terminal, view};
 
 #[test]
 fn output_that_is_closed_early_is_success() {
@@ -294,7 +293,7 @@ fn control_c_ends_the_line_and_the_process() {
     }
     for (link, code) in [("view", 130), ("pv", 32)] {
         let (ours, theirs) = terminal();
-        let shown = crate::tools::screen(ours);
+        let screen = Screen::of(ours);
         let (read_end, _write_end) = pipe();
         let links = Links::new(&["pv"]);
         let mut command = match link {
@@ -308,16 +307,12 @@ fn control_c_ends_the_line_and_the_process() {
             .spawn()
             .expect("a run");
         drop(command);
-        thread::sleep(Duration::from_millis(400));
+        until("a line", || screen.so_far().contains("[0.00  B/s]"));
         let pid = rustix::process::Pid::from_child(&child);
         kill_process(pid, Signal::INT).expect("a signal");
         assert_eq!(child.wait().expect("its end").code(), Some(code));
-        let shown = shown.join().expect("the screen");
-        assert!(shown.contains("[0.00  B/s]"), "{shown:?}");
-        assert!(
-            shown.ends_with("\r\r\n") || shown.ends_with("\r\n"),
-            "{shown:?}"
-        );
+        let shown = screen.finish();
+        assert!(shown.ends_with("\r\n"), "{shown:?}");
     }
 }
 
@@ -331,9 +326,11 @@ fn ignored_interrupts_stay_ignored() {
         crate::support::BINARY,
     ]);
     let running = start(shell, read_end, To::Captured);
-    thread::sleep(Duration::from_millis(300));
+    write_end.write_all(b"still ").expect("a reader");
+    until("the program at work", || waiting(&write_end) == 0);
+    until_it_waits(running.pid(), || 0);
     running.interrupt();
-    write_end.write_all(b"still here").expect("a reader");
+    write_end.write_all(b"here").expect("a reader");
     drop(write_end);
     let run = running.finish();
     run.quiet_success();
@@ -393,23 +390,16 @@ fn inherited_descriptors_may_be_nonblocking_and_stay_as_they_are() {
                 theirs.try_clone().expect("a copy"),
             );
             let running = start(view(line), read_end, theirs);
-            let reader = thread::spawn(move || {
-                thread::sleep(Duration::from_millis(50));
-                let mut got = vec![0; 3_000_000];
-                out.read_exact(&mut got).map(|()| got)
-            });
-            thread::sleep(Duration::from_millis(20));
-            write_end.write_all(&vec![9; 3_000_000]).expect("a reader");
-            drop(write_end);
+            // It waits for input, then for room.
+            until_it_waits(running.pid(), || 0);
+            let feeder = thread::spawn(move || write_end.write_all(&vec![9; 3_000_000]));
+            until("output", || waiting(&out) > 0);
+            until_it_waits(running.pid(), || waiting(&out));
+            let mut got = vec![0; 3_000_000];
+            out.read_exact(&mut got).expect("all bytes");
+            feeder.join().expect("no panic").expect("a reader");
             running.finish().quiet_success();
-            assert!(
-                reader
-                    .join()
-                    .expect("a reader")
-                    .expect("all bytes")
-                    .iter()
-                    .all(|&b| b == 9)
-            );
+            assert!(got.iter().all(|&b| b == 9));
             for end in [
                 std::os::fd::AsFd::as_fd(&input),
                 std::os::fd::AsFd::as_fd(&output),
@@ -424,24 +414,15 @@ fn inherited_descriptors_may_be_nonblocking_and_stay_as_they_are() {
 #[test]
 fn stalled_output_uses_no_processor_time() {
     let (read_end, mut write_end) = pipe();
-    let (_out, theirs) = pipe();
+    let (out, theirs) = pipe();
     let running = start(view("-f -i 0.1"), read_end, theirs);
     thread::spawn(move || write_end.write_all(&vec![0; 8 << 20]));
-    let stat = format!("/proc/{}/stat", running.pid());
-    // Fields 14 and 15, behind the name in brackets: user and system time in ticks of 10 ms.
-    let ticks = || -> u64 {
-        let text = std::fs::read_to_string(&stat).expect("its times");
-        let (_, rest) = text.rsplit_once(')').expect("a name");
-        rest.split_whitespace()
-            .skip(11)
-            .take(2)
-            .map(|t| t.parse::<u64>().expect("ticks"))
-            .sum()
-    };
-    thread::sleep(Duration::from_millis(400));
-    let before = ticks();
+    until("output", || waiting(&out) > 0);
+    until_it_waits(running.pid(), || waiting(&out));
+    let before = ticks(running.pid());
+    // Time in which it must do nothing.
     thread::sleep(Duration::from_millis(1000));
-    let used = ticks() - before;
+    let used = ticks(running.pid()) - before;
     assert!(used <= 3, "{used} ticks of 10 ms in 100");
     running.kill();
 }
@@ -468,20 +449,18 @@ fn pidfile_lives_as_long_as_the_process() {
 
 #[test]
 fn many_descriptors_less_is_no_reason_to_lose_data() {
-    // Standard streams, the file, and one more: no private pipe can be made, and no socket.
-    let place = tempfile::tempdir().expect("a directory");
-    let file = place.path().join("data");
-    std::fs::write(&file, vec![b'y'; 300_000]).expect("a file");
-    for limit in 3..9 {
-        let mut shell = std::process::Command::new("sh");
-        let script = format!("ulimit -n {limit}; exec \"$0\" view -q < \"$1\" | cat");
-        shell
-            .args(["-c", &script, crate::support::BINARY])
-            .arg(&file);
-        let run = start(shell, Stdio::null(), To::Captured).finish();
-        if run.err.is_empty() {
-            assert_eq!(run.out.len(), 300_000, "limit {limit}: {}", run.status);
+    // Standard streams, and the one that the dynamic linker needs: no private pipe can be made, and no socket.
+    for limit in 4..9 {
+        for line in ["-q", "-ql", "-qC"] {
+            let mut shell = std::process::Command::new("sh");
+            let script = format!("ulimit -n {limit}; exec \"$0\" view {line}");
+            shell.args(["-c", &script, crate::support::BINARY]);
+            let (mut out, theirs) = pipe();
+            let running = start(shell, file_of(&[b'y'; 300_000]), theirs);
+            let mut got = Vec::new();
+            out.read_to_end(&mut got).expect("all bytes");
+            running.finish().quiet_success();
+            assert!(got == [b'y'; 300_000], "{line}, limit {limit}");
         }
     }
-    feed(view("-q"), vec![0; 1000]).quiet_success();
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Stranger, To, pipe, skip, start, until};
@@ -37,7 +36,7 @@ fn watched_descriptor_shows_its_offset_until_it_is_closed() {
     let mut child = reader_at(1000);
     let line = format!("-n -b -i 0.1 -d {}:7", child.id());
     let running = start(view(&line), Stdio::null(), To::Captured);
-    thread::sleep(Duration::from_millis(600));
+    until("two lines", || running.said().lines().count() > 1);
     drop(child.stdin.take());
     child.wait().expect("its end");
     let run = running.finish();
@@ -55,7 +54,7 @@ fn watched_process_shows_its_files_by_name() {
     let mut child = reader_at(1000);
     let line = format!("-f -p -w 70 -i 0.1 -d {}", child.id());
     let running = start(view(&line), Stdio::null(), To::Captured);
-    thread::sleep(Duration::from_millis(600));
+    until("a whole line", || running.said().contains("] 100%"));
     drop(child.stdin.take());
     child.wait().expect("its end");
     let run = running.finish();

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::saved::load::load;
 
-const COMMITTED: &str = include_str!("../../../runs/2026-11-21-epyc-kvm/ladder.json");
+const SAVED: &str = include_str!("../../tests/data/ladder.json");
 
 fn group(name: &str, documents: &[Value]) -> Group {
     let load = |d: &Value| load(&d.to_string()).unwrap();
@@ -15,7 +15,7 @@ fn group(name: &str, documents: &[Value]) -> Group {
 
 /// A ladder of two rungs, the second `step` times as fast as the first; every rate times `scale`, and a little noise.
 fn ladder(scale: f64, step: f64, rounds: usize, state: &str) -> Value {
-    let old: Value = serde_json::from_str(COMMITTED).unwrap();
+    let old: Value = serde_json::from_str(SAVED).unwrap();
     let mut document = old.clone();
     let side = old["rungs"][0]["samples"][0]["writer"].clone();
     let rungs = ["write-read", "busy-loop"]
@@ -48,7 +48,7 @@ fn row<'a>(comparison: &'a Comparison, id: &str) -> &'a Row {
 
 #[test]
 fn a_run_does_not_differ_from_itself() {
-    let run: Value = serde_json::from_str(COMMITTED).unwrap();
+    let run: Value = serde_json::from_str(SAVED).unwrap();
     let same = compare(&[group("a", std::slice::from_ref(&run)), group("b", &[run])]).unwrap();
     assert!(same.has_ratios() && same.differences.is_empty());
     for (_, row) in same.rows() {
@@ -183,7 +183,7 @@ fn times_are_compared_the_other_way_round() {
                     "round_trips": {"count": 100, "median_us": us + 0.01 * f64::from(round), "p99_us": 2.0 * us}})
             })
             .collect();
-        let old: Value = serde_json::from_str(COMMITTED).unwrap();
+        let old: Value = serde_json::from_str(SAVED).unwrap();
         json!({"schema": "fullbore.sweep/1", "version": "0.1.0", "started_unix_s": 1, "machine": old["machine"],
             "method": {"cpus": [0, 1], "rounds": 9, "rounds_done": 9, "warm_up_s": 0.1, "seconds": 0.1, "seed": 1,
                 "write_with": "write", "read_with": "read", "pages": "small", "wait": "block"},
@@ -202,7 +202,7 @@ fn kinds_are_not_mixed_and_one_run_is_not_enough() {
     let a = || group("a", &[ladder(1.0, 5.0, 1, "near")]);
     assert!(error(&[a()]).contains("there is only one run"));
     assert!(compare(&[]).is_err());
-    let old: Value = serde_json::from_str(COMMITTED).unwrap();
+    let old: Value = serde_json::from_str(SAVED).unwrap();
     let profile = json!({"schema": "fullbore.profile/1", "version": "0.1.0", "started_unix_s": 1, "machine": old["machine"],
         "method": {"cpus": [0, 1], "seconds": 1.0, "frequency_hz": 999, "event": "cycles", "kernel": true},
         "rungs": [], "warnings": []});

@@ -140,8 +140,7 @@ mod tests {
         let measured = measure(&machine);
         assert!(measured.system_call_ns.unwrap().median > 1.0);
         let Some([one, other]) = measured.cpus else {
-            eprintln!("SKIPPED this_machine_has_its_costs: no CPUs can be chosen");
-            return;
+            return crate::testing::skip("this_machine_has_its_costs", "no CPUs can be chosen");
         };
         assert!(measured.refused.is_empty(), "{:?}", measured.refused);
         assert!(measured.wake_up_one_cpu_us.unwrap().median > 0.1);

@@ -152,7 +152,8 @@ mod tests {
                 if Path::new(&file).exists() {
                     is_not_wider(Path::new(&file), bold);
                 } else {
-                    println!("SKIPPED the width of {family}{end}: it is not installed");
+                    let what = format!("the width of {family}{end}");
+                    crate::testing::skip(&what, "it is not installed");
                 }
             }
         }

@@ -217,7 +217,7 @@ mod tests {
     use serde_json::Value;
 
     /// A run that an earlier version saved, and that every later one must read.
-    const OLD: &str = include_str!("../../../runs/2026-11-21-epyc-kvm/ladder.json");
+    const OLD: &str = include_str!("../../tests/data/ladder.json");
 
     fn error(text: &str) -> String {
         load(text).unwrap_err().to_string()
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn committed_run_is_read() {
+    fn run_of_an_earlier_version_is_read() {
         let saved = load(OLD).unwrap();
         assert_eq!(saved.kind(), Kind::Ladder);
         assert_eq!(saved.head().label.as_deref(), Some("2-CPU KVM guest"));

@@ -137,8 +137,8 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn committed_run_fits_the_published_schema_and_a_damaged_one_does_not() {
-    let text = include_str!("../../../runs/2026-11-21-epyc-kvm/ladder.json");
+fn saved_run_fits_the_published_schema_and_a_damaged_one_does_not() {
+    let text = include_str!("../../tests/data/ladder.json");
     let schema = std::fs::read_to_string(file_of(run::SCHEMA)).unwrap();
     let (schema, mut run): (Value, Value) = (
         serde_json::from_str(&schema).unwrap(),

@@ -108,7 +108,7 @@ fn what_is_refused_goes_by_write_with_the_reason() {
                 if half_way {
                     constant.prepare(&write_end);
                     if constant.route() != Some(Route::Tee) {
-                        return watch::shout(&format!("SKIPPED what_is_refused: {constant:?}"));
+                        return watch::skip("what_is_refused", format_args!("{constant:?}"));
                     }
                     constant.write_all(&write_end, 1_000_000).unwrap();
                 }

@@ -203,8 +203,10 @@ fn nothing_is_set_up_for_a_short_stream() {
 #[test]
 fn a_flush_gives_memory_back_that_was_had_long_ago() {
     if probe::fresh_refusal().is_some() {
-        eprintln!("SKIPPED a_flush_gives_memory_back: no huge pages are available");
-        return;
+        return crate::testing::watch::skip(
+            "a_flush_gives_memory_back",
+            "no huge pages are available",
+        );
     }
     for buffered in [true, false] {
         let (read_end, write_end) = calls::pipe().unwrap();

@@ -54,6 +54,11 @@ impl Drop for Named<'_> {
     }
 }
 
+/// Says on the terminal that a test cannot show what it is for.
+pub fn skip(test: &str, reason: impl std::fmt::Display) {
+    shout(&format!("SKIPPED {test}: {reason}"));
+}
+
 /// Writes a line on the terminal, past the test harness's capture.
 pub fn shout(line: &str) {
     // Only the print macros are captured; a write to the handle is not.

@@ -447,7 +447,7 @@ mod tests {
         match HugePage::new(AfterFork::Empty) {
             Ok(page) => Some(page),
             Err(e) => {
-                crate::testing::watch::shout(&format!("SKIPPED {test}: {e}"));
+                crate::testing::watch::skip(test, e);
                 None
             }
         }
@@ -507,9 +507,7 @@ mod tests {
             return;
         };
         if first.collapse() == Err(Errno::INVAL) {
-            return crate::testing::watch::shout(&format!(
-                "SKIPPED {test}: no MADV_COLLAPSE before Linux 6.1"
-            ));
+            return crate::testing::watch::skip(test, "no MADV_COLLAPSE before Linux 6.1");
         }
         for at in [0, 1 << 20, (2 << 20) - 4096] {
             let page = HugePage::new(AfterFork::Empty).unwrap();

@@ -143,7 +143,7 @@ mod tests {
     use super::super::turns::Turns;
     use super::super::{PageKind, Pages, Request};
     use super::*;
-    use crate::testing::watch::shout;
+    use crate::testing::watch::skip;
 
     const LEN: usize = 4 << 20;
 
@@ -156,7 +156,7 @@ mod tests {
             fill,
         });
         let pages = pages
-            .map_err(|e| shout(&format!("SKIPPED lookup of {kind} pages: {e}")))
+            .map_err(|e| skip(&format!("lookup of {kind} pages"), e))
             .ok()?;
         let start = pages.as_ptr() as usize;
         Some((pages, start..start + LEN))
@@ -208,7 +208,7 @@ mod tests {
         };
         match lookup.is_private(range) {
             Ok(private) => assert!(private),
-            Err(e) => return shout(&format!("SKIPPED hugetlb_and_shared_memory: {e}")),
+            Err(e) => return skip("hugetlb_and_shared_memory", e),
         }
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -148,7 +148,8 @@ Private_Hugetlb:       0 kB
         };
         for kind in [PageKind::Small, PageKind::Huge] {
             let Ok(pages) = map(kind) else {
-                eprintln!("SKIPPED sources_agree for {kind} pages: unavailable here");
+                let test = format!("sources_agree for {kind} pages");
+                crate::testing::watch::skip(&test, "unavailable here");
                 continue;
             };
             let (address, len) = (pages.as_ptr() as usize, pages.len());

@@ -297,9 +297,7 @@ mod tests {
         let (meanwhile, child) = turns.alone().unwrap().turn_and_meanwhile(children).unwrap();
         child.wait().unwrap();
         if meanwhile.is_none() {
-            return crate::testing::watch::shout(
-                "SKIPPED child_stays: no /proc/thread-self/children",
-            );
+            return crate::testing::watch::skip("child_stays", "no /proc/thread-self/children");
         }
         assert_eq!((meanwhile, children()), (Some(1), Some(0)));
         assert_eq!(turns.after(lent).unwrap(), Duration::ZERO, "made already");

@@ -10,7 +10,7 @@ use crate::calls::fault::{Call, LeaveOut, inject, leave_out};
 use crate::probe;
 use crate::testing::feed::{Feed, reader, set_nonblocking};
 use crate::testing::sequence::{Rng, Sequence};
-use crate::testing::watch::{for_each_seed, shout};
+use crate::testing::watch::{for_each_seed, skip};
 use crate::{calls, capacity};
 
 const WAYS: [Option<Way>; 5] = [
@@ -180,9 +180,10 @@ fn what_is_refused_half_way_goes_the_next_way_with_the_reason() {
     ];
     for (calls, way) in refusals {
         if send(Some(way), 1 << 20, false).way != way {
-            shout(&format!(
-                "SKIPPED what_is_refused_half_way: {way} is refused here anyway"
-            ));
+            skip(
+                "what_is_refused_half_way",
+                format_args!("{way} is refused here anyway"),
+            );
             continue;
         }
         for errno in ERRORS {
@@ -239,7 +240,7 @@ fn bytes_are_counted_by_the_way_they_went() {
     let reader = reader(read_end, 1 << 20);
     let mut writer = Unbuffered::new(write_end).with_way(Way::Fat);
     if writer.path().way != Way::Fat {
-        return shout(&format!("SKIPPED bytes_are_counted: {}", writer.path()));
+        return skip("bytes_are_counted", writer.path());
     }
     let bytes = vec![1; 256 << 10];
     writer.write_all(&bytes).unwrap();
@@ -311,7 +312,7 @@ fn pool_without_its_turn_changes_what_is_held_and_without_its_look_does_not() {
         .with_way(Way::Cow)
         .path();
     if ready.way != Way::Cow {
-        return shout(&format!("SKIPPED pool without its turn: {ready}"));
+        return skip("pool without its turn", ready);
     }
     let arrives = |left_out| {
         leave_out(left_out);
@@ -333,7 +334,7 @@ fn child_that_is_refused_half_way_leaves_another_way() {
             let reader = reader(read_end, 1 << 20);
             let mut writer = Unbuffered::new(write_end).with_way(Way::Cow).with_pool(1);
             if writer.path().way != Way::Cow {
-                return shout(&format!("SKIPPED child that is refused: {}", writer.path()));
+                return skip("child that is refused", writer.path());
             }
             let faults = inject(refuse(
                 if call == Call::Clone {
@@ -429,7 +430,7 @@ fn pipe_that_does_not_block_is_asked_for_room_before_bytes_are_copied() {
         set_nonblocking(&write_end);
         let mut writer = Unbuffered::new(write_end).with_way(way).keep_capacity();
         if writer.path().way != way {
-            shout(&format!("SKIPPED asked for room: {}", writer.path()));
+            skip("asked for room", writer.path());
             continue;
         }
         let capacity = writer.path().capacity.unwrap();
@@ -528,7 +529,7 @@ fn what_is_refused_for_lack_of_something_is_asked_for_again() {
     let reader = reader(read_end, 1 << 20);
     let mut writer = Unbuffered::new(write_end).with_way(Way::Fat);
     if writer.path().way != Way::Fat {
-        return shout(&format!("SKIPPED asked for again: {}", writer.path()));
+        return skip("asked for again", writer.path());
     }
     let (sequence, mut sent) = (Sequence::new(4), 0);
     let mut write = |writer: &mut Unbuffered<_>| {

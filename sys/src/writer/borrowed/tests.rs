@@ -11,7 +11,7 @@ use crate::calls::{self, SpliceFlags};
 use crate::pages::{Pages, Request};
 use crate::route::Route;
 use crate::testing::sequence::{Rng, Sequence};
-use crate::testing::watch::{for_each_seed, shout};
+use crate::testing::watch::{for_each_seed, skip};
 
 const MIB: usize = 1 << 20;
 
@@ -73,7 +73,7 @@ fn can_lend(test: &str) -> bool {
     drop(writer);
     reader.join().unwrap();
     if lent == 0 {
-        shout(&format!("SKIPPED {test}: {path}"));
+        skip(test, path);
     }
     lent > 0
 }
