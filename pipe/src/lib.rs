@@ -110,6 +110,15 @@ pub mod moving {
 #[doc = include_str!("../README.md")]
 struct ReadmeIsCompiled;
 
+// Links to the documents of the repository, of which a package has copies.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+struct LibraryPageIsCompiled;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/compare.md")]
+struct ComparisonIsCompiled;
+
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests in tests/ use the rest")]
 #[path = "../tests/soundness"]
