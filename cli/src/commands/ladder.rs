@@ -6,16 +6,16 @@ mod ladder_table;
 use clap::Args;
 use fullbore_lab::ladder::run::Run;
 use fullbore_lab::ladder::rung::Rung;
-use fullbore_lab::ladder::{Event, Options, climb};
+use fullbore_lab::ladder::{LadderOptions, climb};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::rounds::plan::seconds_per_trial;
-use fullbore_lab::worker::trial::Until;
+use fullbore_lab::worker::timing::Until;
 use fullbore_sys::Result;
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome, complain};
-use crate::output::session::{RunArgs, Session, Step};
+use crate::output::session::{RunArgs, Session};
 use crate::output::table::Table;
 
 /// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.
@@ -70,7 +70,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
         Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
         None => (rungs, Vec::new()),
     };
-    let options = Options {
+    let options = LadderOptions {
         rounds: args.rounds as usize,
         until: match (args.bytes, args.seconds) {
             (Some(bytes), _) => Until::Bytes(bytes),
@@ -85,7 +85,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
         more_cpus,
         seed: args.run.seed(),
         label: args.run.label(),
-        side: (rungs::this_program()?, "pair-side"),
+        program: rungs::this_program()?,
         rungs,
     };
     let session = args.run.session("ladder")?;
@@ -131,13 +131,10 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
-    let trials = options.rungs.len() * options.rounds;
-    session.saved_as_it_goes(ladder_csv::tables, |on_step| {
-        climb(options, machine, |event| match event {
-            Event::Trial { done, rung } => on_step(Step::Trial(done, trials, &rung.id)),
-            Event::Round(run) => on_step(Step::Round(run)),
-        })
+fn climb_and_save(options: &LadderOptions, machine: Machine, session: &Session) -> Result<Run> {
+    let name = |case: usize| options.rungs[case].id.to_string();
+    session.saved_as_it_goes(ladder_csv::tables, name, |on_event| {
+        climb(options, machine, on_event)
     })
 }
 

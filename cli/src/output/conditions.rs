@@ -1,7 +1,7 @@
 //! On what, where and in which state something was measured, in words.
 
-use fullbore_lab::ladder::run::State;
 use fullbore_lab::machine::Machine;
+use fullbore_lab::machine::state::State;
 use fullbore_lab::machine::travel::LONGEST_TRAVEL_NS;
 
 /// A state in words.

@@ -10,7 +10,7 @@ use super::plain;
 use crate::machine::Machine;
 use crate::saved::load::Saved;
 use crate::show::number::memory;
-use crate::worker::trial::Until;
+use crate::worker::timing::Until;
 
 /// Something that is not the same in every group.
 #[derive(Clone, Debug, PartialEq, Serialize)]

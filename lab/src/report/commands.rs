@@ -12,7 +12,7 @@ use crate::profile::profiled::Profile;
 use crate::saved::load::Saved;
 use crate::show::number::typed_size;
 use crate::sweep::Sweep;
-use crate::worker::trial::Until;
+use crate::worker::timing::Until;
 
 /// The command that repeats a run on the same machine: same CPUs, same order of trials.
 #[must_use]
@@ -94,7 +94,7 @@ fn sweep(run: &Sweep) -> String {
     )
 }
 
-fn of_bandwidth(run: &bandwidth::result::Run) -> String {
+fn of_bandwidth(run: &bandwidth::result::BandwidthRun) -> String {
     let method = &run.method;
     let rates = run.columns.iter().map(|c| c.id.as_str());
     let measured: Vec<_> = rates

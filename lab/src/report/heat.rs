@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{Chart, Drawing, Layout, TEXT, px};
 use super::ladder_chart::{in_words, machine_line};
 use super::text::{bytes, drawable};
-use crate::ladder::run::State;
+use crate::machine::state::State;
 use crate::show::number::{number, two_digits, typed_size};
 use crate::show::shade::cividis;
 use crate::sweep::{Cell, Sweep};
@@ -17,12 +17,6 @@ const MOST: usize = 40;
 #[must_use]
 pub fn sweep(sweep: &Sweep) -> Chart {
     of(sweep, "sweep")
-}
-
-/// The state that most cells are of.
-pub(super) fn prevailing(sweep: &Sweep) -> Option<State> {
-    let states = || sweep.cells.iter().filter_map(|c| c.state);
-    states().max_by_key(|state| states().filter(|s| s == state).count())
 }
 
 /// The same; `id` is unique in the page.
@@ -60,7 +54,7 @@ pub(super) fn of(sweep: &Sweep, id: &str) -> Chart {
 struct Grid<'a> {
     buffers: Vec<u64>,
     capacities: Vec<u64>,
-    cells: &'a [Cell],
+    cells: Vec<&'a Cell>,
     state: Option<State>,
     /// Whether some cells are of another state than the rest.
     apart: bool,
@@ -72,17 +66,17 @@ impl<'a> Grid<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         // The cells say what there is; a list beside them might not agree.
         let sorted = |of: fn(&Cell) -> u64| {
-            let mut all: Vec<_> = sweep.cells.iter().map(of).collect();
+            let mut all: Vec<_> = sweep.cells.iter().map(|c| of(c)).collect();
             all.sort_unstable();
             all.dedup();
             all
         };
-        let rates: Vec<f64> = sweep.cells.iter().filter_map(rate).collect();
-        let state = prevailing(sweep);
+        let rates: Vec<f64> = sweep.cells.iter().filter_map(|c| rate(c)).collect();
+        let state = sweep.state();
         Self {
             buffers: sorted(|c| c.buffer),
             capacities: sorted(|c| c.capacity),
-            cells: &sweep.cells,
+            cells: sweep.cells.iter().map(|c| &c.main).collect(),
             state,
             apart: sweep
                 .cells
@@ -96,7 +90,7 @@ impl<'a> Grid<'a> {
     fn best(&self) -> Option<(&Cell, f64)> {
         self.cells
             .iter()
-            .filter_map(|c| Some((c, rate(c)?)))
+            .filter_map(|c| Some((*c, rate(c)?)))
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
@@ -145,7 +139,7 @@ impl<'a> Grid<'a> {
                 @let y = top + j as f64 * height;
                 text.end x=(left - 7.0) y=(y + 18.5) { (typed_size(*capacity)) }
             }
-            @for cell in self.cells {
+            @for cell in &self.cells {
                 @if let (Ok(i), Ok(j)) = (self.buffers.binary_search(&cell.buffer), self.capacities.binary_search(&cell.capacity)) {
                     (self.cell(cell, left + i as f64 * width, top + j as f64 * height, width, height, &pattern))
                 }
@@ -231,14 +225,17 @@ fn color(share: f64) -> (String, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::saved::load::{Saved, load};
 
     #[test]
     fn sizes_of_any_length_are_drawn() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/sweep.json");
         let text = std::fs::read_to_string(file).unwrap();
-        let mut run: Sweep = serde_json::from_str(&text).unwrap();
+        let Ok(Saved::Sweep(mut run)) = load(&text) else {
+            panic!("not a sweep");
+        };
         for (n, cell) in (0..).zip(&mut run.cells) {
-            (cell.buffer, cell.capacity) = (u64::MAX - 2 * n, u64::MAX);
+            (cell.main.buffer, cell.main.capacity) = (u64::MAX - 2 * n, u64::MAX);
         }
         let chart = sweep(&run);
         for layout in [Layout::Wide, Layout::Narrow] {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use anstyle::Style;
 use fullbore_lab::bandwidth::column::Group;
-use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
+use fullbore_lab::bandwidth::result::{BandwidthRun, ColumnResult, LatencyResult};
 use fullbore_lab::bandwidth::year_2005::Row2005;
-use fullbore_lab::ladder::run::State;
+use fullbore_lab::machine::state::State;
 use fullbore_lab::show::number::number;
 use fullbore_sys::size::Size;
 
@@ -19,10 +19,10 @@ use crate::output::table::Table;
 const FEW: usize = 5;
 
 /// Draws a run within so many characters a line, with ANSI styles that the caller may strip.
-pub fn draw(run: &Run, width: usize) -> String {
+pub fn draw(run: &BandwidthRun, width: usize) -> String {
     let mut out = headline(run) + "\n\n";
-    let columns: Vec<_> = run.columns.iter().collect();
-    let latencies: Vec<_> = run.latencies.iter().collect();
+    let columns: Vec<_> = run.columns.iter().map(|c| &c.main).collect();
+    let latencies: Vec<_> = run.latencies.iter().map(|l| &l.main).collect();
     tables(&mut out, &columns, &latencies, run.row_2005.as_ref(), width);
     out += &footnote(run);
     for state in apart(run) {
@@ -174,7 +174,7 @@ fn interval_us(latency: &LatencyResult) -> Option<[f64; 2]> {
     latency.us.filter(|_| !few).map(|us| us.ci95)
 }
 
-fn headline(run: &Run) -> String {
+fn headline(run: &BandwidthRun) -> String {
     let method = &run.method;
     let [sender, receiver] = method.cpus;
     let travel = |c: &ColumnResult| {
@@ -184,7 +184,7 @@ fn headline(run: &Run) -> String {
             .find(|s| s.line_travel_ns.before.is_some())?;
         Some((sample.line_travel_ns.before?, sample.state))
     };
-    let distance = distance(run.columns.iter().find_map(travel));
+    let distance = distance(run.columns.iter().find_map(|c| travel(c)));
     let place = match sender == receiver {
         true => format!("everything on CPU {sender}"),
         false => format!(
@@ -206,7 +206,7 @@ fn headline(run: &Run) -> String {
     )
 }
 
-fn footnote(run: &Run) -> String {
+fn footnote(run: &BandwidthRun) -> String {
     let mut text = String::from("\nMedians; MB is 10⁶ bytes, GiB 2³⁰. ");
     match &run.row_2005 {
         Some(row) => {
@@ -226,7 +226,7 @@ fn footnote(run: &Run) -> String {
 }
 
 /// States in which something was measured that is not shown first.
-fn apart(run: &Run) -> BTreeSet<State> {
+fn apart(run: &BandwidthRun) -> BTreeSet<State> {
     let rates = run
         .columns
         .iter()
@@ -236,7 +236,7 @@ fn apart(run: &Run) -> BTreeSet<State> {
     rates.chain(trips.filter_map(|l| l.state)).collect()
 }
 
-fn doubts(run: &Run) -> impl Iterator<Item = String> {
+fn doubts(run: &BandwidthRun) -> impl Iterator<Item = String> {
     let rates = run.columns.iter().flat_map(|c| {
         let why = c.refused.iter().map(|why| format!("refused: {why}"));
         let why = why.chain(c.warnings.iter().cloned());

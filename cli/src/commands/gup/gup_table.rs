@@ -26,7 +26,7 @@ pub fn draw(gup: &Gup) -> String {
         table.row(cells(row, source));
     }
     let mut out = format!("{}\n{}", headline(gup), table.draw());
-    if gup.rows.iter().any(Row::is_below_sight) {
+    if gup.rows.iter().any(Row::is_below_resolution) {
         let _ = writeln!(out, "{BELOW}: below what this method can see");
     }
     for refusal in refusals(&gup.rows) {
@@ -91,7 +91,7 @@ fn cells(row: &Row, source: Source) -> Vec<String> {
         cells.extend(["–".into(), why.into()]);
         return cells;
     };
-    cells.extend(match row.is_below_sight() {
+    cells.extend(match row.is_below_resolution() {
         true => ["–".into(), BELOW.into()],
         false => with_interval(Some(cost)),
     });
@@ -155,7 +155,7 @@ fn comparison(ratio: &Ratio) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullbore_lab::gup::Method;
+    use fullbore_lab::gup::GupMethod;
     use fullbore_lab::machine::Machine;
     use fullbore_lab::saved::head::Head;
     use fullbore_sys::pages::PageKind;
@@ -184,7 +184,7 @@ mod tests {
         };
         Gup {
             head: Head::new("fullbore.gup/1", None, Machine::detect()),
-            method: Method {
+            method: GupMethod {
                 source,
                 request_bytes: is_inside.then_some(80),
                 no_gup_test: (!is_inside).then(|| "no gup_test: not here".to_owned()),

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use fullbore_lab::ladder::run::{Run, RungResult, State};
+use fullbore_lab::ladder::run::{Run, RungResult};
+use fullbore_lab::machine::state::State;
 use fullbore_lab::show::number::{number, times};
-use fullbore_lab::worker::trial::Until;
+use fullbore_lab::worker::timing::Until;
 
 use crate::output::conditions::{in_words, machine, place};
-use crate::output::style::{BAR, FAINT, mark, paint, warnings};
+use crate::output::style::{BAR, FAINT, HEAD, mark, paint, warnings};
 use crate::output::table::Table;
 
 const BAR_WIDTH: usize = 24;
@@ -17,7 +18,7 @@ const BAR_WIDTH: usize = 24;
 pub fn draw(run: &Run) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n", headline(run));
-    out += &rows(run.rungs.iter(), false);
+    out += &rows(run.rungs.iter().map(|r| &r.main), false);
     let _ = writeln!(out, "\n{}", footnote(run));
     for (state, apart) in apart(run) {
         let _ = writeln!(
@@ -44,7 +45,8 @@ fn rows<'a>(results: impl Iterator<Item = &'a RungResult> + Clone, is_apart: boo
         ">GiB/s",
         "95 % interval",
         ">ns/page",
-        ">previous",
+        ">ratio",
+        "to",
         ">CPU/GiB",
         "data",
         "",
@@ -52,8 +54,15 @@ fn rows<'a>(results: impl Iterator<Item = &'a RungResult> + Clone, is_apart: boo
     let mut table = Table::new(titles);
     let rates = results.clone().filter_map(|r| r.gib_per_s);
     let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
+    let (mut series, mut above) = (None, None);
     for result in results {
-        table.row(row(result, fastest, is_apart));
+        if let Some(new) = result.series.filter(|new| series != Some(*new)) {
+            table.row([""]);
+            table.row([paint(&format!("{new}:"), HEAD)]);
+            series = Some(new);
+        }
+        table.row(row(result, above, fastest, is_apart));
+        above = Some(&*result.id);
     }
     table.draw()
 }
@@ -96,13 +105,14 @@ fn footnote(run: &Run) -> String {
         )
     });
     format!(
-        "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be told from 1.\n\
+        "Medians. ratio: to the rung that this one changes, which is the one above where none is named, round by round;\n\
+         ≈ where it cannot be told from 1.\n\
          CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches it; where it does not,\n\
          GiB/s is a rate of references, not of bytes touched.{memory}"
     )
 }
 
-fn row(result: &RungResult, fastest: f64, is_apart: bool) -> Vec<String> {
+fn row(result: &RungResult, above: Option<&str>, fastest: f64, is_apart: bool) -> Vec<String> {
     let name = result.id.to_string();
     let Some(rate) = result.gib_per_s else {
         let why = match result.refused {
@@ -119,13 +129,15 @@ fn row(result: &RungResult, fastest: f64, is_apart: bool) -> Vec<String> {
         (n, true) => format!("{low}–{high}, n={n}"),
     };
     let (mark, style) = mark(result.verdict);
-    let ratio = result.ratio_to_previous.map(|r| times(r.median));
+    let ratio = result.ratio_to_baseline.map(|r| times(r.median));
+    let baseline = result.baseline.as_deref().filter(|b| Some(*b) != above);
     vec![
         name,
         number(rate.median),
         interval,
         number(result.ns_per_page.unwrap_or_default()),
         paint(&format!("{} {mark}", ratio.unwrap_or_default()), style),
+        baseline.unwrap_or_default().to_owned(),
         format!("{:.3}", result.cpu_s_per_gib.unwrap_or_default()),
         if result.touches_data { "yes" } else { "no" }.into(),
         paint(&bar(rate.median / fastest), BAR),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use fullbore_lab::ladder::run::LineTravel;
+use fullbore_lab::machine::state::LineTravel;
 use fullbore_lab::profile::cause::Cause;
 use fullbore_lab::profile::explain;
 use fullbore_lab::profile::fold::{self, Callee};
@@ -90,12 +90,14 @@ pub fn profile(profile: &Profile) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}, {} s a rung\n",
+        "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}; {} of {} rounds, {} s a trial\n",
         machine(&profile.head.machine),
         profile.method.cpus[0],
         profile.method.cpus[1],
         profile.method.frequency_hz,
         profile.method.event,
+        profile.method.rounds_done,
+        profile.method.rounds,
         profile.method.seconds,
     );
     for rung in &profile.rungs {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fullbore_lab::show::number::{number, times};
-use fullbore_lab::stats::{self, Estimate, Verdict};
+use fullbore_lab::stats;
 use fullbore_lab::sweep::{Cell, Sweep};
 use fullbore_sys::size::Size;
 
@@ -28,8 +28,7 @@ pub fn draw(sweep: &Sweep) -> String {
         let capacity = row[0].capacity;
         let mut cells = vec![(capacity / page).to_string(), Size(capacity).to_string()];
         for cell in row {
-            let first = sweep.cells.iter().find(|c| c.buffer == cell.buffer);
-            cells.extend(bandwidth(cell, first));
+            cells.extend(bandwidth(cell));
         }
         let latencies: Vec<_> = row.iter().filter_map(|c| c.latency_us).collect();
         let of =
@@ -57,7 +56,7 @@ pub fn draw(sweep: &Sweep) -> String {
 }
 
 /// Rate with interval, and ratio to one page with the same buffer.
-fn bandwidth(cell: &Cell, first: Option<&Cell>) -> [String; 2] {
+fn bandwidth(cell: &Cell) -> [String; 2] {
     let Some(rate) = cell.gib_per_s else {
         return ["–".into(), String::new()];
     };
@@ -66,26 +65,9 @@ fn bandwidth(cell: &Cell, first: Option<&Cell>) -> [String; 2] {
         n if n < INTERVAL_FROM => number(rate.median),
         _ => format!("{} ({low}–{high})", number(rate.median)),
     };
-    let ratio = first
-        .filter(|first| first.capacity != cell.capacity)
-        .and_then(|first| ratio(cell, first));
-    let ratio = ratio.map_or_else(String::new, |(ratio, verdict)| {
-        let (mark, style) = mark(Some(verdict));
+    let ratio = cell.ratio_to_smallest.map_or_else(String::new, |ratio| {
+        let (mark, style) = mark(cell.verdict);
         paint(&format!("{} {mark}", times(ratio.median)), style)
     });
     [rate, ratio]
-}
-
-/// Round by round, within the state that both cells are told of.
-fn ratio(cell: &Cell, first: &Cell) -> Option<(Estimate, Verdict)> {
-    let mine = cell.samples.iter().filter(|s| Some(s.state) == cell.state);
-    let pairs: Vec<_> = mine
-        .filter_map(|s| {
-            let same = |f: &&fullbore_lab::sweep::Sample| (f.round, f.state) == (s.round, s.state);
-            let other = first.samples.iter().find(same)?;
-            Some((s.gib_per_s, other.gib_per_s))
-        })
-        .collect();
-    let ratio = stats::paired_ratio(&pairs)?;
-    Some((ratio, stats::verdict(&ratio, pairs.len())))
 }

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
-use fullbore_lab::ladder::run::State;
 use fullbore_lab::show::number::number;
 use fullbore_lab::show::shade::cividis;
 use fullbore_lab::sweep::{Cell, Sweep};
@@ -45,7 +44,7 @@ pub fn shades(asked: Color) -> Shades {
 pub fn draw(sweep: &Sweep, shades: Shades) -> String {
     let mut out = format!("{}\n\n", headline(sweep));
     let scale = Scale::of(sweep);
-    let main = main_state(sweep);
+    let main = sweep.state();
     let mut reasons = Vec::new();
     let buffers = sweep.buffers.iter().map(|b| format!(">{}", Size(*b)));
     let titles = ["capacity".to_owned()].into_iter().chain(buffers);
@@ -71,7 +70,7 @@ pub fn draw(sweep: &Sweep, shades: Shades) -> String {
 /// Machine, ways and method.
 pub fn headline(sweep: &Sweep) -> String {
     let method = &sweep.method;
-    let main = main_state(sweep);
+    let main = sweep.state();
     let travel = sweep.cells.iter().find_map(|cell| {
         let sample = cell.samples.iter().find(|s| Some(s.state) == main)?;
         Some((sample.line_travel_ns.before?, sample.state))
@@ -88,12 +87,6 @@ pub fn headline(sweep: &Sweep) -> String {
         method.rounds,
         method.seconds,
     )
-}
-
-/// The state that most cells tell of.
-fn main_state(sweep: &Sweep) -> Option<State> {
-    let states = || sweep.cells.iter().filter_map(|c| c.state);
-    states().max_by_key(|state| states().filter(|s| s == state).count())
 }
 
 /// Equal steps of it are equal factors.
@@ -191,7 +184,7 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
         );
     }
     let wide = |c: &Cell| c.gib_per_s.is_some_and(is_wide);
-    if sweep.cells.iter().any(wide) {
+    if sweep.cells.iter().any(|c| wide(c)) {
         text.push_str(".\n~ the 95 % interval reaches further than a tenth from the median");
     }
     if !sweep.method.read_with.touches_data() {
@@ -200,7 +193,7 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
     if sweep
         .cells
         .iter()
-        .any(|c| c.state.is_some() && c.state != main_state(sweep))
+        .any(|c| c.state.is_some() && c.state != sweep.state())
     {
         text.push_str(".\n* never measured in the state that prevailed: not to be compared with its neighbours");
     }
