@@ -36,9 +36,9 @@ fn read(path: &Path) -> String {
 
 /// Files below `folder` that end in one of `endings`; links and what is built are left out.
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let (name, kind) = (entry.file_name(), entry.file_type().unwrap());
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (name, kind) = (entry.file_name(), entry.file_type().expect("a kind"));
         let name = name.to_string_lossy();
         if kind.is_dir() && name != "target" && name != ".git" {
             files(&entry.path(), endings, found);
