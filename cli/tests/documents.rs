@@ -1,12 +1,17 @@
 //! The documents of the repository: links that lead somewhere, figures that are those of the run they name, programs that are
 //! compiled.
 
+mod support;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
+
+use support::{To, fullbore, start};
 
 /// What fits on a few screens.
 const README_LINES: usize = 150;
@@ -31,9 +36,9 @@ fn read(path: &Path) -> String {
 
 /// Files below `folder` that end in one of `endings`; links and what is built are left out.
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let (name, kind) = (entry.file_name(), entry.file_type().unwrap());
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (name, kind) = (entry.file_name(), entry.file_type().expect("a kind"));
         let name = name.to_string_lossy();
         if kind.is_dir() && name != "target" && name != ".git" {
             files(&entry.path(), endings, found);
@@ -275,4 +280,20 @@ fn every_result_is_in_the_index() {
         let link = format!("results/{}", path.file_name().unwrap().to_string_lossy());
         assert!(index.links.contains(&link), "{link}");
     }
+}
+
+#[test]
+fn ring_of_the_document_is_what_the_program_prints() {
+    let text = read(&root().join("docs/lab.md"));
+    let (_, after) = text.split_once("\nfullbore ring ").expect("a command");
+    let (arguments, after) = after.split_once('\n').expect("a line");
+    let (before, quoted) = arguments.split_once("--do '").expect("calls");
+    let (_, shown) = after.split_once("```text\n").expect("what it prints");
+    let (shown, _) = shown.split_once("```").expect("an end");
+
+    let mut ring = fullbore(&format!("ring {before}"));
+    ring.args(["--do", quoted.trim_end_matches('\'')]);
+    let run = start(ring, Stdio::null(), To::Captured).finish();
+    run.quiet_success();
+    assert!(run.out.contains(shown), "docs/lab.md shows:\n{shown}{run}");
 }
