@@ -220,7 +220,7 @@ fn what_is_no_run_is_named_with_the_reason() {
     let user = User::new();
     let good = user.has("good.json", ladder(1.0, "near").to_string());
     let cut = &SAVED[..1000];
-    let newer = SAVED.replacen("fullbore.ladder/1", "fullbore.ladder/2", 1);
+    let newer = SAVED.replacen("fullbore.ladder/1", "fullbore.ladder/99", 1);
     for (name, text, why) in [
         ("cut.json", cut, "cut short"),
         ("empty.json", "", "cut short"),
