@@ -238,7 +238,7 @@ fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() 
 #[test]
 fn a_wrong_command_line_is_refused() {
     for (line, what) in [
-        ("--rungs nonsense", "--rungs nonsense"),
+        ("--rungs nonsense", "nonsense"),
         ("--all --rungs write-read", "--all"),
         ("--frequency 0", "--frequency"),
         ("--seconds -1", "--seconds"),

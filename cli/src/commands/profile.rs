@@ -56,7 +56,7 @@ pub struct ProfileArgs {
 }
 
 pub fn run(args: &ProfileArgs) -> Outcome {
-    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
+    let rungs = args.rungs.chosen();
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
