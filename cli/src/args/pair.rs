@@ -1,4 +1,4 @@
-//! What `write` and `read` may be told, in our words and in those of the original pair, and what it means.
+//! The options of `write` and `read`, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
 use fullbore_lab::worker::config::{Config, PipeSize, ReadWith, UnknownWay, WriteWith};
@@ -155,7 +155,7 @@ impl PairArgs {
         Ok(config)
     }
 
-    /// Bytes that the reader was told to expect, if any.
+    /// Bytes that the reader is to expect, if any.
     pub fn expected(&self) -> Option<u64> {
         self.bytes.or(self.bytes_to_pipe)
     }

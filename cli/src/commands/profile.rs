@@ -1,6 +1,6 @@
 //! `fullbore profile`: where the time goes, per rung, per cause.
 
-mod draw;
+mod profile_text;
 
 use std::path::PathBuf;
 
@@ -87,15 +87,15 @@ pub fn run(args: &ProfileArgs) -> Outcome {
         session.saved(save(&profile, place));
     }
     session.show(&profile, args.json, args.color, || {
-        drawn(&profile, args.symbol.as_deref())
+        text(&profile, args.symbol.as_deref())
     })
 }
 
-fn drawn(profile: &Profile, symbol: Option<&str>) -> Result<String> {
+fn text(profile: &Profile, symbol: Option<&str>) -> Result<String> {
     let Some(symbol) = symbol else {
-        return Ok(draw::profile(profile));
+        return Ok(profile_text::profile(profile));
     };
-    draw::below(profile, symbol).ok_or_else(|| {
+    profile_text::below(profile, symbol).ok_or_else(|| {
         Error::new(
             format!("--symbol {symbol}"),
             "no sample is in a function of that name",
@@ -124,7 +124,7 @@ fn save(profile: &Profile, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// One line per rung, side and cause; time off the CPU is told like a cause.
+/// One line per rung, side and cause; time off the CPU stands like a cause.
 fn causes_csv(profile: &Profile) -> String {
     let mut csv = String::from("rung,side,cause,samples,share_of_cpu,ns_per_page\n");
     for RungProfile { id, sides, .. } in &profile.rungs {

@@ -15,8 +15,8 @@ use crate::args::values::{
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::{RunArgs, Session, Step};
 
-mod answer;
 mod map;
+mod pages_in_flight;
 mod sweep_csv;
 
 /// Measure buffer size × capacity of the pipe, for one write method and one read method: a heat map, and a saved run.
@@ -127,7 +127,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let sweep = sweep_and_save(&options, machine, &session)?;
     session.show(&sweep, args.json, args.color, || {
         Ok(match args.preset {
-            Some(Preset::PagesInFlight) => answer::draw(&sweep),
+            Some(Preset::PagesInFlight) => pages_in_flight::draw(&sweep),
             None => map::draw(&sweep, map::shades(args.color)),
         })
     })

@@ -77,7 +77,7 @@ pub(super) fn of_ladder(run: &Run, id: &str) -> Markup {
                     @if let Some(m) = run.memory {
                         "For scale: one CPU here reads memory at " (number(m.read)) " GiB/s and copies it at " (number(m.copy)) " GiB/s. "
                     }
-                    "≈ marks a ratio that cannot be told from 1 by these trials."
+                    "≈ marks a ratio that cannot be distinguished from 1 by these trials."
                 }
                 (ladder_table(&results, state.unwrap_or(State::Unknown)))
             }

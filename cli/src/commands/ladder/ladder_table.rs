@@ -96,7 +96,7 @@ fn footnote(run: &Run) -> String {
         )
     });
     format!(
-        "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be told from 1.\n\
+        "Medians. previous: ratio to the rung above, round by round; ≈ where it cannot be distinguished from 1.\n\
          CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches it; where it does not,\n\
          GiB/s is a rate of references, not of bytes touched.{memory}"
     )

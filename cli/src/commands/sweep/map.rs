@@ -15,7 +15,7 @@ use crate::output::conditions::{INTERVAL_FROM, machine, place};
 use crate::output::style::{paint, warnings};
 use crate::output::table::Table;
 
-/// How fast cells are told from slow ones.
+/// How fast cells are distinguished from slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shades {
     /// By characters.
@@ -166,7 +166,7 @@ fn is_wide(rate: fullbore_lab::stats::Estimate) -> bool {
     low < 0.9 * rate.median || high > 1.1 * rate.median
 }
 
-/// The letter under which a reason is told.
+/// The letter of a reason in the list below the map.
 fn mark_of(why: &str, reasons: &mut Vec<String>) -> char {
     let known = reasons.iter().position(|r| r == why);
     let index = known.unwrap_or_else(|| {
