@@ -50,13 +50,6 @@ const WAITS: Names<5> = [
     ("poll-spin", "poll(2) without sleeping until ready"),
     ("adaptive", "Spin while that pays, then sleep"),
 ];
-const KINDS: Names<4> = [
-    ("ladder", "Runs of fullbore ladder"),
-    ("profile", "Runs of fullbore profile"),
-    ("sweep", "Runs of fullbore sweep"),
-    ("bandwidth", "Runs of fullbore bandwidth"),
-];
-
 pub fn write_method() -> impl TypedValueParser<Value = WriteWith> {
     one_of(WRITE_METHODS)
 }
@@ -80,7 +73,8 @@ pub fn wait() -> impl TypedValueParser<Value = Wait> {
 }
 
 pub fn kind() -> impl TypedValueParser<Value = Kind> {
-    one_of(KINDS)
+    let names = ["ladder", "profile", "sweep", "bandwidth"];
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// Takes one of these names, and lets help, errors and completions know them.
@@ -146,8 +140,5 @@ mod tests {
         assert_eq!(names(&READ_METHODS), ReadWith::ALL.map(|m| m.1));
         assert_eq!(names(&PAGES), PageKind::ALL.map(|p| p.to_string()));
         assert_eq!(names(&WAITS), Wait::ALL.map(|w| w.to_string()));
-        for (name, _) in KINDS {
-            assert_eq!(name.parse::<Kind>().unwrap().to_string(), name);
-        }
     }
 }

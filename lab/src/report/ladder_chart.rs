@@ -33,7 +33,8 @@ pub(super) fn prevailing(run: &Run) -> Option<State> {
 }
 
 /// The state in words that go after "measured".
-pub(super) fn in_words(state: State) -> &'static str {
+#[must_use]
+pub fn in_words(state: State) -> &'static str {
     match state {
         State::Near => "while the two CPUs were near each other",
         State::Far => "while the two CPUs were far from each other",
@@ -44,7 +45,8 @@ pub(super) fn in_words(state: State) -> &'static str {
 }
 
 /// The machine in one line.
-pub(super) fn machine_line(machine: &Machine) -> String {
+#[must_use]
+pub fn machine_line(machine: &Machine) -> String {
     format!(
         "{}, Linux {}",
         safe(machine.cpu_model.as_deref().unwrap_or("unknown CPU")),

@@ -13,6 +13,7 @@ use super::ladder_chart::{by_state, in_words, prevailing};
 use super::text::{bytes, remarks, safe};
 use crate::bandwidth::result::{self as rates, ColumnResult, LatencyResult};
 use crate::ladder::run::{LineTravel, Run, RungResult, State};
+use crate::profile::explain;
 use crate::profile::flame;
 use crate::profile::profiled::{Profile, SideProfile};
 use crate::show::number::{count, maybe, number};
@@ -161,7 +162,7 @@ pub(super) fn of_profile(profile: &Profile, id: &str) -> Markup {
                 });
                 vec![
                     safe(&rung.id),
-                    causes::role(side.side).into(),
+                    explain::name(side.side).into(),
                     part.title().into(),
                     number(ns),
                     top,
@@ -206,7 +207,7 @@ fn drawable_stacks(side: &SideProfile) -> Vec<(String, u64)> {
 
 /// The flame graph of one side, as an image: nothing in it can run, and nothing is loaded for it.
 fn flame_graph(rung: &str, side: &SideProfile) -> Markup {
-    let who = causes::role(side.side);
+    let who = explain::name(side.side);
     let title = format!("Flame graph: {}, {who}", safe(rung));
     // A side that hardly ran has nothing to draw.
     let Ok(svg) = flame::still(&drawable_stacks(side), &title) else {

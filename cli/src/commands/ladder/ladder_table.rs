@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fullbore_lab::ladder::run::{Run, RungResult, State};
+use fullbore_lab::report::{in_words, machine_line};
 use fullbore_lab::show::number::{number, times};
 use fullbore_lab::worker::trial::Until;
 
-use crate::output::conditions::{in_words, machine, place};
+use crate::output::conditions::place;
 use crate::output::style::{BAR, FAINT, mark, paint, warnings};
 use crate::output::table::Table;
 
@@ -22,7 +23,7 @@ pub fn draw(run: &Run) -> String {
     for (state, apart) in apart(run) {
         let _ = writeln!(
             out,
-            "\n{FAINT}Apart, never pooled with the above: {}{FAINT:#}",
+            "\n{FAINT}Apart, never pooled with the above: trials {}{FAINT:#}",
             in_words(state)
         );
         out += &rows(apart.into_iter(), true);
@@ -81,7 +82,7 @@ fn headline(run: &Run) -> String {
     let place = place(run.method.cpus, travel);
     format!(
         "{}\n{place}\n{} of {} rounds, {each} a trial",
-        machine(&run.head.machine),
+        machine_line(&run.head.machine),
         run.method.rounds_done,
         run.method.rounds,
     )

@@ -5,13 +5,14 @@ use std::fmt::Write;
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
 use fullbore_lab::ladder::run::State;
+use fullbore_lab::report::machine_line;
 use fullbore_lab::show::number::number;
 use fullbore_lab::show::shade::cividis;
 use fullbore_lab::sweep::{Cell, Sweep};
 use fullbore_sys::size::Size;
 
 use crate::args::values::Color;
-use crate::output::conditions::{INTERVAL_FROM, machine, place};
+use crate::output::conditions::{INTERVAL_FROM, place};
 use crate::output::style::{paint, warnings};
 use crate::output::table::Table;
 
@@ -78,7 +79,7 @@ pub fn headline(sweep: &Sweep) -> String {
     });
     format!(
         "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
-        machine(&sweep.head.machine),
+        machine_line(&sweep.head.machine),
         place(method.cpus, travel),
         method.write_with,
         method.read_with,
