@@ -65,7 +65,7 @@ pub struct Check {
     pub found: String,
     /// What that costs.
     pub costs: Option<String>,
-    /// The command, or the deed, that changes it.
+    /// The command, or what else changes it.
     pub change: Option<String>,
     /// Nothing works while this is so.
     pub is_fatal: bool,

@@ -72,7 +72,7 @@ fn leaf(text: &str) -> Result<Leaf, &'static str> {
     }
 }
 
-/// More pages than this makes nobody wiser.
+/// More bytes than this are not shown.
 const MOST: u64 = 1 << 30;
 
 fn shown_size(text: &str) -> Result<usize, String> {

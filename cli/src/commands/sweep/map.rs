@@ -60,7 +60,8 @@ pub fn draw(sweep: &Sweep, shades: Shades) -> String {
             };
             draw_cell(cell, doubt, &scale, shades, &mut reasons)
         });
-        table.row([Size(row[0].capacity).to_string()].into_iter().chain(cells));
+        let capacity = [Size(row[0].capacity).to_string()].into_iter();
+        table.row(capacity.chain(cells).chain([String::new()]));
     }
     let _ = writeln!(out, "{}\n{}", table.draw(), legend(sweep, &scale, shades));
     for (why, mark) in reasons.iter().zip('a'..='z') {
