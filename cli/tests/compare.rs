@@ -130,10 +130,10 @@ fn list_shows_every_run_by_the_name_it_can_be_called() {
     let list = user.compares("--list");
     let lines: Vec<_> = list.quiet_success().out.lines().collect();
     assert!(
-        lines[1].starts_with("ladder     last ") && lines[1].contains("newer fullbore"),
+        lines[1].starts_with("ladder  last ") && lines[1].contains("newer fullbore"),
         "{list}"
     );
-    assert!(lines[2].starts_with("ladder     last~1"), "{list}");
+    assert!(lines[2].starts_with("ladder  last~1"), "{list}");
     assert!(
         lines[2].contains("write-read, busy-loop") && lines[2].contains("\\u{1b}[31mred"),
         "{list}"

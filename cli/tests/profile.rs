@@ -241,7 +241,10 @@ fn rounds_make_intervals_and_shares_are_of_all_of_them() {
         for state in states.iter().filter(|s| rates(s) > 1) {
             let ends = state["gib_per_s_ci95"].as_array().expect("an interval");
             let rate = state["gib_per_s"].as_f64();
-            assert!(ends[0].as_f64() <= rate && rate <= ends[1].as_f64(), "{state}");
+            assert!(
+                ends[0].as_f64() <= rate && rate <= ends[1].as_f64(),
+                "{state}"
+            );
             for side in state["sides"].as_array().expect("sides") {
                 let least = 0.09 * rates(state) as f64;
                 assert!(side["wall_s"].as_f64() > Some(least), "{side}");
@@ -289,7 +292,7 @@ fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() 
 #[test]
 fn a_wrong_command_line_is_refused() {
     for (line, what) in [
-        ("--rungs nonsense", "--rungs nonsense"),
+        ("--rungs nonsense", "nonsense"),
         ("--all --rungs write-read", "--all"),
         ("--frequency 0", "--frequency"),
         ("--seconds -1", "--seconds"),

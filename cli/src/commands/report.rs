@@ -1,7 +1,7 @@
 //! `fullbore report`: a page of saved runs to share, or one chart as a picture.
 
 mod png;
-mod runs;
+mod reported;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -108,7 +108,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
             "name a file",
         )));
     }
-    let mut found = runs::find(&args.runs)?;
+    let mut found = reported::find(&args.runs)?;
     found.sort_by_key(Saved::kind); // the ladder first, and then why
     let bytes = match args.svg.or(args.png) {
         None => report::page(&found).into_bytes(),
