@@ -18,6 +18,7 @@ use crate::args::rungs;
 use crate::args::values::{Color, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::{RunArgs, Session};
+use crate::output::table;
 
 /// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
 #[derive(Args, Debug)]
@@ -54,9 +55,6 @@ pub struct BandwidthArgs {
 
 /// The default run takes about so many seconds.
 const BUDGET_S: f64 = 40.0;
-/// Columns a table may have where standard output is no terminal.
-const WIDTH: usize = 100;
-
 pub fn run(args: &BandwidthArgs) -> Outcome {
     let columns = chosen(args).map_err(Failure::Usage)?;
     let machine = Machine::detect();
@@ -77,7 +75,7 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
 
     let run = measure_and_save(&options, machine, &session)?;
     session.show(&run, args.json, args.color, || {
-        Ok(bandwidth_table::draw(&run, width()))
+        Ok(bandwidth_table::draw(&run, table::width()))
     })
 }
 
@@ -107,14 +105,6 @@ fn chosen(args: &BandwidthArgs) -> Result<Vec<Column>> {
     }
     columns.retain(|c| args.columns.iter().any(|id| *id == c.id));
     Ok(columns)
-}
-
-/// Columns of the terminal; a file or pipe gets the whole table.
-fn width() -> usize {
-    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
-        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
-        _ => WIDTH,
-    }
 }
 
 fn measure_and_save(

@@ -16,6 +16,7 @@ use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
 use crate::output::failure::{Outcome, complain};
 use crate::output::session::{RunArgs, Session};
+use crate::output::table;
 use crate::output::table::Table;
 
 /// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.
@@ -91,7 +92,9 @@ pub fn run(args: &LadderArgs) -> Outcome {
     let session = args.run.session("ladder")?;
 
     let run = climb_and_save(&options, machine, &session)?;
-    session.show(&run, args.json, args.color, || Ok(ladder_table::draw(&run)))
+    session.show(&run, args.json, args.color, || {
+        Ok(ladder_table::draw(&run, table::width()))
+    })
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.

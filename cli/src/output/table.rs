@@ -4,6 +4,17 @@ use fullbore_lab::show::wrap::columns;
 
 use super::style::{HEAD, paint};
 
+/// Columns a table may have where standard output is no terminal.
+const WIDTH: usize = 110;
+
+/// Columns of the terminal, or those of a table in a file or pipe.
+pub fn width() -> usize {
+    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => WIDTH,
+    }
+}
+
 /// Titles and rows. A row may end early: its last cell then reaches over the columns that are left.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -77,11 +88,7 @@ impl Table {
         if widest(&whole) <= width {
             return whole;
         }
-        let mut broken = self.clone().gap(1);
-        for title in broken.titles.iter_mut().skip(1) {
-            *title = title.replacen(' ', "\n", 1);
-        }
-        let broken = broken.draw();
+        let broken = self.draw_narrow();
         if widest(&broken) <= width {
             return broken;
         }
@@ -90,6 +97,15 @@ impl Table {
             .into_iter()
             .min_by_key(widest)
             .unwrap_or_default()
+    }
+
+    /// Drawn as narrow as it can be: titles are broken at their first blank.
+    pub fn draw_narrow(&self) -> String {
+        let mut broken = self.clone().gap(1);
+        for title in broken.titles.iter_mut().skip(1) {
+            *title = title.replacen(' ', "\n", 1);
+        }
+        broken.draw()
     }
 
     fn on_its_side(&self) -> Self {

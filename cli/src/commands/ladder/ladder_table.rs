@@ -7,27 +7,32 @@ use fullbore_lab::ladder::run::{Run, RungResult};
 use fullbore_lab::machine::state::State;
 use fullbore_lab::report::{in_words, machine_line};
 use fullbore_lab::show::number::{number, times};
+use fullbore_lab::show::wrap::{columns, wrap};
 use fullbore_lab::worker::timing::Until;
 
 use crate::output::conditions::place;
 use crate::output::style::{BAR, FAINT, HEAD, mark, paint, warnings};
 use crate::output::table::Table;
 
-const BAR_WIDTH: usize = 24;
+/// Columns of the longest bar, at most and at least.
+const MOST_BAR: usize = 24;
+const LEAST_BAR: usize = 6;
+/// Blanks between columns.
+const GAP: usize = 2;
 
 /// Draws a run, with ANSI styles that the caller may strip.
-pub fn draw(run: &Run) -> String {
+pub fn draw(run: &Run, width: usize) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n", headline(run));
-    out += &rows(run.rungs.iter().map(|r| &r.main), false);
-    let _ = writeln!(out, "\n{}", footnote(run));
+    out += &rows(run.rungs.iter().map(|r| &r.main), false, width);
+    let _ = writeln!(out, "\n{}", footnote(run, width));
     for (state, apart) in apart(run) {
         let _ = writeln!(
             out,
             "\n{FAINT}Apart, never pooled with the above: trials {}{FAINT:#}",
             in_words(state)
         );
-        out += &rows(apart.into_iter(), true);
+        out += &rows(apart.into_iter(), true, width);
     }
     let doubts = run.rungs.iter().flat_map(|r| {
         let why = r.refused.iter().chain(&r.warnings);
@@ -39,33 +44,57 @@ pub fn draw(run: &Run) -> String {
     }
 }
 
-/// One table; bars are scaled to its fastest.
-fn rows<'a>(results: impl Iterator<Item = &'a RungResult> + Clone, is_apart: bool) -> String {
-    let titles = [
-        "rung",
-        ">GiB/s",
-        "95 % interval",
-        ">ns/page",
-        ">ratio",
-        "to",
-        ">CPU/GiB",
-        "data",
-        "",
-    ];
+/// One table within so many columns: where there is room with the names of baselines, and with bars, which are scaled to its
+/// fastest.
+fn rows<'a>(
+    results: impl Iterator<Item = &'a RungResult> + Clone,
+    is_apart: bool,
+    width: usize,
+) -> String {
+    let whole = table(results.clone(), is_apart, true, 0);
+    let widest = |text: &str| text.lines().map(columns).max().unwrap_or(0);
+    match width.checked_sub(widest(&whole.draw()) + GAP) {
+        Some(room) if room >= LEAST_BAR => {
+            table(results, is_apart, true, room.min(MOST_BAR)).draw()
+        }
+        _ if widest(&whole.draw()) <= width => whole.draw(),
+        _ => table(results, is_apart, false, 0).draw_narrow(),
+    }
+}
+
+fn table<'a>(
+    results: impl Iterator<Item = &'a RungResult> + Clone,
+    is_apart: bool,
+    has_names: bool,
+    bar: usize,
+) -> Table {
+    let titles = ["rung", ">GiB/s", "95\u{a0}% interval", ">ns/page", ">ratio"];
+    let mut titles = titles.to_vec();
+    titles.extend(has_names.then_some("to"));
+    titles.extend([">CPU/GiB", "data"]);
+    titles.extend((bar > 0).then_some(""));
     let mut table = Table::new(titles);
     let rates = results.clone().filter_map(|r| r.gib_per_s);
     let fastest = rates.map(|e| e.median).fold(0.0, f64::max);
     let (mut series, mut above) = (None, None);
     for result in results {
         if let Some(new) = result.series.filter(|new| series != Some(*new)) {
-            table.row([""]);
             table.row([paint(&format!("{new}:"), HEAD)]);
             series = Some(new);
         }
-        table.row(row(result, above, fastest, is_apart));
+        let baseline = result.baseline.as_deref().filter(|b| Some(*b) != above);
+        let mut row = row(result, baseline.filter(|_| has_names), is_apart);
+        if row.len() > 3 {
+            if !has_names {
+                row.remove(5);
+            }
+            let share = result.gib_per_s.map_or(0.0, |e| e.median / fastest);
+            row.extend((bar > 0).then(|| paint(&self::bar(share, bar), BAR)));
+        }
+        table.row(row);
         above = Some(&*result.id);
     }
-    table.draw()
+    table
 }
 
 /// What was measured in other states than the one that prevailed, by state.
@@ -97,23 +126,23 @@ fn headline(run: &Run) -> String {
     )
 }
 
-fn footnote(run: &Run) -> String {
+fn footnote(run: &Run, width: usize) -> String {
     let memory = run.memory.map_or(String::new(), |m| {
         format!(
-            "\nFor scale: one CPU here reads memory at {} GiB/s and copies it at {} GiB/s.",
+            " For scale: one CPU here reads memory at {} GiB/s and copies it at {} GiB/s.",
             number(m.read),
             number(m.copy)
         )
     });
-    format!(
-        "Medians. ratio: to the rung that this one changes, which is the one above where none is named, round by round;\n\
-         ≈ where it cannot be distinguished from 1.\n\
-         CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches it; where it does not,\n\
-         GiB/s is a rate of references, not of bytes touched.{memory}"
-    )
+    let text = format!(
+        "Medians. ratio: to the rung that this one changes, which is the one above where none is named, round by round; \
+         ≈ where it cannot be distinguished from 1. CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches \
+         it; where it does not, GiB/s is a rate of references, not of bytes touched.{memory}"
+    );
+    wrap(&text, width, [""; 2]).join("\n")
 }
 
-fn row(result: &RungResult, above: Option<&str>, fastest: f64, is_apart: bool) -> Vec<String> {
+fn row(result: &RungResult, baseline: Option<&str>, is_apart: bool) -> Vec<String> {
     let name = result.id.to_string();
     let Some(rate) = result.gib_per_s else {
         let why = match result.refused {
@@ -131,7 +160,6 @@ fn row(result: &RungResult, above: Option<&str>, fastest: f64, is_apart: bool) -
     };
     let (mark, style) = mark(result.verdict);
     let ratio = result.ratio_to_baseline.map(|r| times(r.median));
-    let baseline = result.baseline.as_deref().filter(|b| Some(*b) != above);
     vec![
         name,
         number(rate.median),
@@ -141,14 +169,13 @@ fn row(result: &RungResult, above: Option<&str>, fastest: f64, is_apart: bool) -
         baseline.unwrap_or_default().to_owned(),
         format!("{:.3}", result.cpu_s_per_gib.unwrap_or_default()),
         if result.touches_data { "yes" } else { "no" }.into(),
-        paint(&bar(rate.median / fastest), BAR),
     ]
 }
 
 /// A bar in eighths of a character; anything above zero shows at least one.
-fn bar(share: f64) -> String {
+fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
+    let eighths = (share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize;
     let eighths = eighths.max(usize::from(share > 0.0));
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
@@ -159,10 +186,10 @@ mod tests {
 
     #[test]
     fn bars_reach_from_a_sliver_to_the_full_width() {
-        assert_eq!(bar(0.0), "");
-        assert_eq!(bar(0.0001), "▏");
-        assert_eq!(bar(1.0).chars().count(), BAR_WIDTH);
-        assert_eq!(bar(0.5), "█".repeat(BAR_WIDTH / 2));
-        assert_eq!(bar(f64::NAN), "");
+        assert_eq!(bar(0.0, 24), "");
+        assert_eq!(bar(0.0001, 24), "▏");
+        assert_eq!(bar(1.0, 24).chars().count(), 24);
+        assert_eq!(bar(0.5, 24), "█".repeat(12));
+        assert_eq!(bar(f64::NAN, 24), "");
     }
 }
