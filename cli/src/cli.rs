@@ -55,12 +55,9 @@ pub enum Command {
     Tee(crate::tools::tee::TeeArgs),
     Yes(crate::tools::yes::YesArgs),
     Fizzbuzz(crate::tools::fizzbuzz::FizzbuzzArgs),
-    /// One side of a trial; started by the ladder, which speaks to it through a socket.
-    #[command(hide = true)]
-    PairSide,
-    /// A process of a trial of `bandwidth`, which speaks to it through its standard input.
-    #[command(hide = true)]
-    BandwidthSide,
+    /// One process of a trial, which gets its order through the socket that is its standard input.
+    #[command(hide = true, name = fullbore_lab::worker::COMMAND)]
+    Worker,
 }
 
 /// Puts the command in where a link's name or nothing at all stands for it.

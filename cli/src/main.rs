@@ -36,12 +36,7 @@ fn main() -> ExitCode {
         Command::Cat(args) => tools::cat::run(args),
         Command::Tee(args) => tools::tee::run(args),
         Command::Yes(args) => tools::yes::run(args),
-        Command::PairSide => {
-            fullbore_lab::worker::trial::serve().map_err(output::failure::Failure::from)
-        }
-        Command::BandwidthSide => {
-            fullbore_lab::bandwidth::serve().map_err(output::failure::Failure::from)
-        }
+        Command::Worker => fullbore_lab::worker::run().map_err(output::failure::Failure::from),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

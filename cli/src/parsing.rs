@@ -10,9 +10,9 @@ use rustix::io::Errno;
 
 use crate::cli::{definition_of_link, help_for};
 use crate::output::failure::{Failure, complain, printed};
-use crate::output::quote::visible;
 use crate::tools::stand_in::Voice;
 use crate::tools::view;
+use fullbore_lab::show::escape::visible;
 
 /// Says in one line what is wrong with a command line (the command put in), or prints the help that was asked for.
 pub fn explain(error: &clap::Error, typed: &[OsString]) -> ExitCode {

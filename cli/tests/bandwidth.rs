@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fullbore_lab::bandwidth::result::{ColumnResult, Run as Saved};
+use fullbore_lab::bandwidth::result::{BandwidthRun as Saved, ColumnResult};
 use tempfile::TempDir;
 
 use support::{BINARY, Run, Running, Stranger, To, command, fullbore, refused, skip, start, until};
@@ -93,7 +93,7 @@ fn json_has_every_column_asked_for_its_round_trips_and_the_row_of_2005() {
         assert!(gib.median > 0.0);
         assert!((mb.median / gib.median - 1_073.741_824).abs() < 1e-6);
         assert_eq!(column.samples.len(), 1);
-        assert_eq!(column.samples[0].gib_per_s, gib.median);
+        assert_eq!(column.samples[0].figures.gib_per_s, gib.median);
         assert!(column.cpu_s_per_gib.is_some_and(|s| s > 0.0));
     }
     let ids: Vec<_> = saved.latencies.iter().map(|l| l.id.as_str()).collect();
@@ -298,7 +298,7 @@ fn a_wrong_command_line_is_explained() {
 
 #[test]
 fn a_process_of_a_trial_started_by_hand_says_what_it_is() {
-    refused(fullbore("bandwidth-side")).complains(&[1]);
+    refused(fullbore("worker")).complains(&[1]);
 }
 
 #[test]

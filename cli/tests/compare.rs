@@ -323,7 +323,7 @@ fn line_of_the_guide_for_gnu_parallel_makes_a_folder_that_compares_with_a_local_
         skip("GNU parallel is not installed");
         return;
     }
-    let guide = include_str!("../../README.md");
+    let guide = include_str!("../../docs/fleet.md");
     let line = guide
         .lines()
         .find(|l| l.starts_with("parallel "))

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fullbore_lab::ladder::run::{LineTravel, State};
+use fullbore_lab::machine::state::{LineTravel, State};
 use fullbore_lab::machine::travel;
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_lab::rounds::plan;

@@ -1,9 +1,8 @@
 //! What this machine moves per second, column by column, as lmbench's table of 2005 has it; and conduits: a pipe as the
 //! buffer between two descriptors, with and without copies.
 //!
-//! The path: [`mod@column`] (what there is to measure, as data) → [`measuring`] (shuffled rounds, one trial after the other)
-//! → `crew` (the processes of a trial, started together) → `work` (what each of them does) → `summary` (what it all says)
-//! → [`result`] (how it is saved).
+//! The path: [`mod@column`] (what there is to measure, as data) → [`measuring`] (a trial of each) → `summary` (what they all
+//! say) → [`result`] (how it is saved).
 //!
 //! # Against lmbench
 //!
@@ -20,13 +19,9 @@
 //! so there is no handshake per 10 MB; TCP uses 64 KiB messages as the others do (`getsummary` takes lmbench's largest,
 //! 10 MB); a round trip is timed by itself, so that there is a median and a 99th percentile (lmbench: the mean of many).
 
+mod buffer_size;
 pub mod column;
 pub mod measuring;
 pub mod result;
 mod summary;
 pub mod year_2005;
-
-pub use crate::worker::work::serve;
-
-/// Bytes of a message: lmbench's `XFERSIZE`.
-pub const MESSAGE: usize = 64 << 10;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use fullbore_sys::{Error, Result};
 use serde::Serialize;
 
-use crate::ladder::run::State;
-use crate::saved::load::{Kind, Saved, shown};
+use crate::machine::state::State;
+use crate::saved::load::{Kind, Saved};
+use crate::show::escape::shown;
 use crate::stats::{self, Estimate, Verdict};
 
 mod differences;

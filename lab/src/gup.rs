@@ -1,36 +1,32 @@
 //! What `get_user_pages_fast` costs per page: by the kernel's own benchmark, else estimated from the outside.
 
-pub mod form;
-mod inside;
-mod outside;
-pub mod test_file;
-
 use std::ops::ControlFlow;
-use std::rc::Rc;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use fullbore_sys::pages::{self, PageKind, Pages, Request};
-use fullbore_sys::{Error, Result};
-use serde::{Deserialize, Serialize};
+use fullbore_sys::Result;
+use fullbore_sys::pages::PageKind;
+use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::rounds::plan;
+use crate::machine::conditions::{Conditions, under_conditions};
+use crate::rounds::sample::{self, Sample};
+use crate::rounds::{Event, Measured, Measurement, Plan};
 use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys;
-use crate::sys::gup_pages::Lent;
+use crate::worker::gup_trial::{GupTrial, Possible};
+pub use crate::worker::gup_trial::{PAGES_PER_CALL, Source, Timing};
+use crate::worker::order::{Job, Order, Report};
+use crate::worker::processes::{Processes, Task};
+use crate::worker::timing::{Time, Until};
 
-use inside::Inside;
-use outside::{Outside, Rig};
-use test_file::TestFile;
-
-/// As many as vmsplice asks for at once (kernel source, `iov_iter_get_pages2` from `iter_to_pipe`).
-pub const PAGES_PER_CALL: usize = 16;
+/// Name and version of the document.
+pub const SCHEMA: &str = "fullbore.gup/1";
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct GupOptions {
     /// Each case is measured once a round.
     pub rounds: usize,
     /// How long one case is measured in one round.
@@ -39,16 +35,21 @@ pub struct Options {
     pub seed: u64,
     /// The one CPU to run on.
     pub cpu: Option<usize>,
+    /// What the owner wants to say about the machine.
+    pub label: Option<String>,
+    /// The program whose processes work, see [`crate::worker::COMMAND`].
+    pub program: PathBuf,
 }
 
 /// Everything measured.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gup {
-    /// Of the form `fullbore.gup/1`.
+    /// Of the form [`SCHEMA`].
     #[serde(flatten)]
     pub head: Head,
     /// How it was measured.
-    pub method: Method,
+    pub method: GupMethod,
     /// One row for each kind of pages, touched and untouched.
     pub rows: Vec<Row>,
     /// Small pages against huge ones, both touched: how many times as much a small one costs.
@@ -57,19 +58,10 @@ pub struct Gup {
     pub warnings: Vec<String>,
 }
 
-/// Which of the two it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The kernel's own benchmark.
-    GupTest,
-    /// vmsplice against tee and splice of the same slots.
-    Estimate,
-}
-
 /// How it was measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Method {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GupMethod {
     /// Which of the two it was.
     pub source: Source,
     /// Bytes of the request that the kernel's benchmark answered to.
@@ -94,9 +86,11 @@ pub struct Method {
 
 /// One kind of pages.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Kind of pages that was asked for.
     #[serde(with = "by_name")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub pages: PageKind,
     /// Bytes of one of them.
     pub page_bytes: Option<usize>,
@@ -116,7 +110,7 @@ pub struct Row {
     /// Giving the reference back, where the kernel times it.
     pub put_ns_per_page: Option<Estimate>,
     /// One for each round.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<Sample<Timing>>,
     /// Why it could not be measured.
     pub refused: Option<String>,
 }
@@ -124,43 +118,17 @@ pub struct Row {
 impl Row {
     /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
     #[must_use]
-    pub fn is_below_sight(&self) -> bool {
+    pub fn is_below_resolution(&self) -> bool {
         let cost = self.ns_per_page;
         cost.is_some_and(|cost| cost.median <= 0.0 || cost.ci95[0] <= 0.0)
     }
 }
 
-const BELOW_SIGHT: &str = "a cost that comes out as nothing or less is below what this method can see: run it again while the machine is idle, with more --rounds";
-
-/// One trial.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Sample {
-    /// From 0.
-    pub round: usize,
-    /// What it gave.
-    #[serde(flatten)]
-    pub timing: Timing,
-}
-
-/// Nanoseconds per page of one trial.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Timing {
-    /// See [`Row`].
-    pub ns_per_page: f64,
-    /// See [`Row`].
-    pub beyond_tee_ns_per_page: Option<f64>,
-    /// See [`Row`].
-    pub vmsplice_ns_per_page: Option<f64>,
-    /// See [`Row`].
-    pub tee_ns_per_page: Option<f64>,
-    /// See [`Row`].
-    pub splice_ns_per_page: Option<f64>,
-    /// See [`Row`].
-    pub put_ns_per_page: Option<f64>,
-}
+const BELOW_RESOLUTION: &str = "a cost that comes out as nothing or less is below the resolution of this method: run it again while the machine is idle, with more --rounds";
 
 /// How two rows compare.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ratio {
     /// Cost of a small page over that of a huge one, round by round, where both are above zero.
     pub ratio: Option<Estimate>,
@@ -168,152 +136,141 @@ pub struct Ratio {
     pub is_apart: bool,
 }
 
-/// One case, ready to be measured.
-enum Case {
-    Inside(Inside),
-    Outside(Outside),
-}
-
-/// What every case is measured with.
-enum Means {
-    Inside(Rc<TestFile>),
-    /// And why not by the kernel itself.
-    Outside(Rc<Rig>, String),
-}
-
-/// Measures, and calls `done` with the number of trials after each of them; a break ends it after that trial.
+/// Measures. After each event `on_event` decides whether to go on; what was measured so far is returned either way.
 ///
 /// # Errors
 /// Neither gup_test nor an estimate is possible here. That one kind of pages is unavailable is no error: its row says so.
 pub fn measure(
-    options: &Options,
+    options: &GupOptions,
     machine: Machine,
-    mut done: impl FnMut(usize) -> ControlFlow<()> + Send,
+    on_event: impl FnMut(Event<'_, Gup>) -> ControlFlow<()>,
 ) -> Result<Gup> {
-    // On a thread of its own: its CPU is nobody else's business.
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .spawn_scoped(scope, || measure_here(options, machine, &mut done))
-            .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let mut warnings = Vec::new();
+    let mut cpu = options.cpu;
+    if let Some(number) = cpu
+        && let Err(e) = sys::try_cpu(number)
+    {
+        warnings.push(format!("not bound to one CPU: {e}"));
+        cpu = None;
+    }
+    let mut cases = Cases {
+        options,
+        head: Head::new(SCHEMA, options.label.clone(), machine),
+        cpu,
+        possible: Possible::find()?,
+        warnings,
+    };
+    let plan = Plan {
+        cases: all_cases().len(),
+        rounds: options.rounds,
+        seed: options.seed,
+    };
+    crate::rounds::measure(&mut cases, plan, on_event)
 }
 
-/// Cases that one call of [`measure`] tries in each round.
-#[must_use]
-pub fn cases() -> Vec<(PageKind, bool)> {
+/// The kinds of pages, written before or not.
+fn all_cases() -> Vec<(PageKind, bool)> {
     PageKind::ALL
         .into_iter()
         .flat_map(|kind| [(kind, true), (kind, false)])
         .collect()
 }
 
-fn measure_here(
-    options: &Options,
-    machine: Machine,
-    done: &mut impl FnMut(usize) -> ControlFlow<()>,
-) -> Result<Gup> {
-    let head = Head::new("fullbore.gup/1", None, machine);
-    let mut warnings = Vec::new();
-    let mut cpu = options.cpu;
-    if let Some(number) = cpu
-        && let Err(e) = sys::pin_to_cpu(number)
-    {
-        warnings.push(format!("not bound to one CPU: {e}"));
-        cpu = None;
-    }
-    let means = match TestFile::open() {
-        Ok(file) => Means::Inside(Rc::new(file)),
-        Err(why) => Means::Outside(Rc::new(Rig::new()?), why.to_string()),
-    };
-    let mut prepared: Vec<Result<Case>> = cases()
-        .into_iter()
-        .map(|(kind, touched)| match &means {
-            Means::Inside(file) => Inside::new(file.clone(), kind, touched).map(Case::Inside),
-            Means::Outside(rig, _) => Outside::new(rig.clone(), kind, touched).map(Case::Outside),
+struct Cases<'a> {
+    options: &'a GupOptions,
+    head: Head,
+    cpu: Option<usize>,
+    possible: Possible,
+    warnings: Vec<String>,
+}
+
+impl Measurement for Cases<'_> {
+    type Figures = Timing;
+    type Run = Gup;
+    const NOTHING: (&'static str, &'static str) = (
+        "no kind of pages can be measured",
+        "see what `fullbore doctor` says",
+    );
+
+    fn trial(&mut self, case: usize) -> Result<(Timing, Conditions)> {
+        let (pages, touched) = all_cases()[case];
+        let cpu = self.cpu.unwrap_or_default();
+        let trial = GupTrial {
+            source: self.possible.source,
+            pages,
+            touched,
+        };
+        let task = Task {
+            order: Order {
+                job: Job::Gup(trial),
+                cpu: self.cpu,
+                time: Time {
+                    warm_up_s: 0.0,
+                    until: Some(Until::Seconds(self.options.seconds)),
+                },
+            },
+            descriptors: Vec::new(),
+        };
+        under_conditions((cpu, cpu), || {
+            let mut process = Processes::start(&self.options.program, vec![task])?;
+            process.release()?;
+            match process.reports()?.first() {
+                Some(Report::Gup(timing)) => Ok(*timing),
+                other => Err(fullbore_sys::Error::new(
+                    "a trial failed",
+                    format!("its process reported {other:?}"),
+                    "run it again",
+                )),
+            }
         })
-        .collect();
-    let mut samples = vec![Vec::new(); prepared.len()];
-    let mut rounds_done = 0;
-    let mut trials = 0;
-    let seconds = Duration::from_secs_f64(options.seconds);
-    'rounds: for order in plan::rounds(prepared.len(), options.rounds, options.seed) {
-        for index in order {
-            let result = match &mut prepared[index] {
-                Ok(Case::Inside(case)) => case.trial(seconds),
-                Ok(Case::Outside(case)) => case.trial(seconds),
-                Err(_) => continue,
-            };
-            match result {
-                Ok(timing) => samples[index].push(Sample {
-                    round: rounds_done,
-                    timing,
-                }),
-                Err(e) => prepared[index] = Err(e),
-            }
-            trials += 1;
-            if done(trials).is_break() {
-                break 'rounds;
-            }
+    }
+
+    fn run(&self, rounds_done: usize, measured: &[Measured<Timing>]) -> Gup {
+        let options = self.options;
+        let rows = all_cases().into_iter().zip(measured);
+        let rows: Vec<_> = rows
+            .map(|((kind, touched), m)| row(kind, touched, m.refused(), m.samples.clone()))
+            .collect();
+        let mut warnings = self.warnings.clone();
+        if rows.iter().any(Row::is_below_resolution) {
+            warnings.push(BELOW_RESOLUTION.to_owned());
         }
-        rounds_done += 1;
-    }
-    let rows = cases().into_iter().zip(prepared).zip(samples);
-    let rows: Vec<Row> = rows
-        .map(|(((kind, touched), case), samples)| row(kind, touched, case.err(), samples))
-        .collect();
-    // Where not one case can be measured there is no result, but a reason.
-    if rows.iter().all(|row| row.ns_per_page.is_none())
-        && let Some(why) = rows.iter().find_map(|row| row.refused.clone())
-    {
-        return Err(Error::new(
-            "no kind of pages can be measured",
-            why,
-            "see what `fullbore doctor` says",
-        ));
-    }
-    if rows.iter().any(|row| row.is_below_sight()) {
-        warnings.push(BELOW_SIGHT.to_owned());
-    }
-    Ok(Gup {
-        head,
-        method: method(options, means, cpu, rounds_done),
-        small_to_huge: small_to_huge(&rows),
-        rows,
-        warnings,
-    })
-}
-
-fn method(options: &Options, means: Means, cpu: Option<usize>, rounds_done: usize) -> Method {
-    let (source, request_bytes, no_gup_test) = match means {
-        Means::Inside(file) => (Source::GupTest, Some(file.form.size()), None),
-        Means::Outside(_, why) => (Source::Estimate, None, Some(why)),
-    };
-    Method {
-        source,
-        request_bytes,
-        no_gup_test,
-        cpu,
-        rounds: options.rounds,
-        rounds_done,
-        seconds: options.seconds,
-        seed: options.seed,
-        pages_per_call: PAGES_PER_CALL,
-        page_bytes: rustix::param::page_size(),
+        Gup {
+            head: self.head.clone(),
+            method: GupMethod {
+                source: self.possible.source,
+                request_bytes: self.possible.request_bytes,
+                no_gup_test: self.possible.no_gup_test.clone(),
+                cpu: self.cpu,
+                rounds: options.rounds,
+                rounds_done,
+                seconds: options.seconds,
+                seed: options.seed,
+                pages_per_call: PAGES_PER_CALL,
+                page_bytes: rustix::param::page_size(),
+            },
+            small_to_huge: small_to_huge(&rows),
+            rows,
+            warnings,
+        }
     }
 }
 
-fn row(kind: PageKind, touched: bool, refused: Option<Error>, samples: Vec<Sample>) -> Row {
+fn row(
+    kind: PageKind,
+    touched: bool,
+    refused: Option<String>,
+    samples: Vec<Sample<Timing>>,
+) -> Row {
     let of = |value: fn(&Timing) -> Option<f64>| {
-        let values = samples.iter().map(|s| value(&s.timing));
+        let values = samples.iter().map(|s| value(&s.figures));
         values
             .collect::<Option<Vec<f64>>>()
             .and_then(|v| estimate(&v))
     };
     Row {
         pages: kind,
-        page_bytes: pages::page_size(kind).ok(),
+        page_bytes: fullbore_sys::pages::page_size(kind).ok(),
         touched,
         ns_per_page: of(|t| Some(t.ns_per_page)),
         beyond_tee_ns_per_page: of(|t| t.beyond_tee_ns_per_page),
@@ -322,33 +279,16 @@ fn row(kind: PageKind, touched: bool, refused: Option<Error>, samples: Vec<Sampl
         splice_ns_per_page: of(|t| t.splice_ns_per_page),
         put_ns_per_page: of(|t| t.put_ns_per_page),
         samples,
-        refused: refused.map(|e| e.to_string()),
+        refused,
     }
-}
-
-/// Maps memory to be lent, written once or not at all.
-fn map(kind: PageKind, touched: bool, len: usize) -> Result<Lent> {
-    Pages::map(&Request {
-        len,
-        kind,
-        lock: false,
-        fill: touched.then_some(b'X'),
-    })
-    .map(Lent::new)
 }
 
 fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
     let touched = |kind| rows.iter().find(|row| row.pages == kind && row.touched);
     let (small, huge) = (touched(PageKind::Small)?, touched(PageKind::Huge)?);
     let (of_small, of_huge) = (small.ns_per_page?, huge.ns_per_page?);
-    let pairs: Vec<(f64, f64)> = small
-        .samples
-        .iter()
-        .filter_map(|s| {
-            let same_round = huge.samples.iter().find(|h| h.round == s.round)?;
-            Some((s.timing.ns_per_page, same_round.timing.ns_per_page))
-        })
-        .collect();
+    let ns = |t: &Timing| t.ns_per_page;
+    let pairs = sample::pairs(&small.samples, &huge.samples, ns, ns);
     // A ratio to nothing means nothing.
     let has_ratio = pairs.iter().all(|&(small, huge)| small > 0.0 && huge > 0.0);
     let ratio = paired_ratio(&pairs).filter(|_| has_ratio);

@@ -16,6 +16,7 @@ pub mod report;
 pub mod ring;
 pub mod rounds;
 pub mod saved;
+pub mod show;
 pub mod stats;
 pub mod sweep;
 pub mod sys;

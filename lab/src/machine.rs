@@ -2,9 +2,10 @@
 //!
 //! Everything comes from `/proc` and `/sys`; a file that is missing leaves its field empty. Parsing is apart from reading.
 
+pub mod conditions;
 mod hypervisor;
 pub mod memory_rates;
-pub(crate) mod state;
+pub mod state;
 mod steal;
 mod topology;
 pub mod travel;

@@ -14,207 +14,330 @@ pub mod sample;
 pub mod symbols;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
-use crate::ladder::WARM_UP_S;
-use crate::ladder::run::LineTravel;
-use crate::ladder::rung::{Place, Rung};
-use crate::machine::travel::line_travel_ns;
+use crate::ladder::rung::Rung;
+use crate::ladder::{WARM_UP_S, rung_trial};
+use crate::machine::conditions::{Conditions, under_conditions};
+use crate::machine::state::{LineTravel, State};
 use crate::machine::{self, Machine};
+use crate::rounds::by_state::{ByState, prevailing, seen, state_warnings};
+use crate::rounds::sample::Sample;
+use crate::rounds::{Event, Measured, Measurement, Plan, measure};
 use crate::saved::head::Head;
-use crate::worker::pair::{self, Trial};
-use crate::worker::trial::{Finished, Role, SideReport, Until};
-use profiled::{Method, Profile, RungProfile, SCHEMA, SideProfile};
-use sample::{Event, Events, Recorder, Recording, Sampling};
+use crate::stats::{self, Estimate};
+use crate::worker::pair;
+use crate::worker::side_report::{Finished, SideReport};
+use crate::worker::timing::Until;
+use profiled::{Profile, ProfileMethod, Rate, Role, RungProfile, SCHEMA, SideProfile};
+use sample::{Counter, Events, RecordedSample, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 
 /// What to profile and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ProfileOptions {
     /// The rungs, lowest first.
     pub rungs: Vec<Rung>,
-    /// Seconds of the measured part of each.
+    /// Rounds.
+    pub rounds: usize,
+    /// Seconds of the measured part of each trial.
     pub seconds: f64,
     /// How to sample.
     pub sampling: Sampling,
+    /// What the sampling lacks, if anything.
+    pub warning: Option<String>,
     /// CPUs of writer and reader.
     pub cpus: (usize, usize),
+    /// Seed of the order of trials.
+    pub seed: u64,
     /// What the owner wants to say about the machine.
     pub label: Option<String>,
-    /// The program that serves as a side, and the argument that makes it one.
-    pub side: (PathBuf, &'static str),
+    /// The program whose processes work, see [`crate::worker::COMMAND`].
+    pub program: PathBuf,
 }
 
-/// Profiles one rung after the other. Before each one `go_on` is told how many are done, and decides.
+/// Profiles every rung once per round. After each event `on_event` decides whether to go on.
 ///
 /// # Errors
 /// No rung could be profiled.
 pub fn profile(
-    options: &Options,
+    options: &ProfileOptions,
     machine: Machine,
-    mut go_on: impl FnMut(usize, &Rung) -> ControlFlow<()>,
+    on_event: impl FnMut(Event<'_, Profile>) -> ControlFlow<()>,
 ) -> Result<Profile> {
-    sample::may_be_read(&options.side.0, options.sampling)?;
-    let mut profile = Profile {
-        head: Head::new(SCHEMA, options.label.clone(), machine),
-        method: Method {
-            cpus: [options.cpus.0, options.cpus.1],
-            seconds: options.seconds,
-            frequency_hz: options.sampling.frequency_hz,
-            event: options.sampling.event.to_string(),
-            kernel: options.sampling.kernel,
-            cpu_wide: options.sampling.cpu_wide,
-        },
-        rungs: Vec::new(),
-        warnings: Vec::new(),
-    };
+    sample::may_be_read(&options.program, options.sampling)?;
+    let mut warnings: Vec<_> = options.warning.iter().cloned().collect();
     if crate::sys::usage().run_queue_wait.is_none() {
         let warning = "this kernel does not tell how long a side waits for its CPU (CONFIG_SCHED_INFO): where it sleeps as well, that time counts as asleep";
-        profile.warnings.push(warning.to_owned());
+        warnings.push(warning.to_owned());
     }
-    let mut symbols = Symbols::default();
-    let mut failure = None;
-    for (done, rung) in options.rungs.iter().enumerate() {
-        if go_on(done, rung).is_break() {
-            break;
-        }
-        let one = profile_one(options, rung, &mut symbols);
-        profile.rungs.push(match one {
-            Ok(rung) => rung,
-            Err(e) => {
-                let refused = refused(rung, &e);
-                failure = Some(e);
-                refused
-            }
+    let mut rungs = Rungs {
+        options,
+        head: Head::new(SCHEMA, options.label.clone(), machine),
+        warnings,
+        symbols: Symbols::default(),
+    };
+    let plan = Plan {
+        cases: options.rungs.len(),
+        rounds: options.rounds,
+        seed: options.seed,
+    };
+    measure(&mut rungs, plan, on_event)
+}
+
+struct Rungs<'a> {
+    options: &'a ProfileOptions,
+    head: Head,
+    warnings: Vec<String>,
+    symbols: Symbols,
+}
+
+/// What one trial showed.
+#[derive(Clone, Debug)]
+struct Figures {
+    gib_per_s: f64,
+    /// Writer, then reader.
+    sides: [SideFigures; 2],
+    /// What did not go as it was asked for.
+    left: Option<String>,
+}
+
+/// What one trial, or several together, showed of one side.
+#[derive(Clone, Debug, Default)]
+struct SideFigures {
+    wall_s: f64,
+    on_cpu_s: f64,
+    runnable_s: f64,
+    blocked_s: f64,
+    steal_s: Option<f64>,
+    /// Seconds on its CPU that could not be sampled.
+    hidden_s: f64,
+    pages: f64,
+    samples: u64,
+    lost: u64,
+    stacks: BTreeMap<String, u64>,
+}
+
+impl Measurement for Rungs<'_> {
+    type Figures = Figures;
+    type Run = Profile;
+    const NOTHING: (&'static str, &'static str) = ("no rung could be profiled", "run it again");
+
+    fn trial(&mut self, case: usize) -> Result<(Figures, Conditions)> {
+        let options = self.options;
+        let rung = &options.rungs[case];
+        let until = Until::Seconds(options.seconds);
+        let trial = rung_trial(rung, options.cpus, WARM_UP_S, until);
+        let cpus = [trial.cpus.0, trial.cpus.1];
+        let ticks = || cpus.map(machine::cpu_ticks);
+        under_conditions(trial.cpus, || {
+            let ticks_before = ticks();
+            let events = Events::open(cpus, options.sampling)?;
+            let (finished, (recorder, maps)) =
+                pair::run_observed(&options.program, &[trial], |processes| {
+                    let &[writer, reader] = processes else {
+                        return Err(Error::new("no pair ran", "none was asked for", ""));
+                    };
+                    let pair = [writer, reader];
+                    let maps: Vec<_> = pair.iter().map(|&process| Maps::of(process)).collect();
+                    Ok((Recorder::start(events, pair)?, maps))
+                })?;
+            let recordings = recorder.stop()?;
+            let ticks_after = ticks();
+            let ended = finished.first();
+            let [writer, reader] =
+                ended.ok_or_else(|| Error::new("no pair ran", "none was asked for", ""))?;
+            let mut side = |i: usize, finished: &Finished| {
+                let steal = ticks_before[i]
+                    .zip(ticks_after[i])
+                    .map(|(before, after)| machine::steal_share(&before, &after));
+                let fold = |sample: &RecordedSample| self.symbols.fold(sample, &maps[i]);
+                side_figures(options.sampling, finished, &recordings[i], steal, fold)
+            };
+            let asked = rung.config.write_with.to_string();
+            Ok(Figures {
+                gib_per_s: reader.report.gib_per_s(),
+                sides: [side(0, writer), side(1, reader)],
+                left: writer.report.path.left(&asked),
+            })
+        })
+    }
+
+    fn run(&self, rounds_done: usize, measured: &[Measured<Figures>]) -> Profile {
+        let options = self.options;
+        let main = prevailing(seen(measured));
+        let mut warnings = self.warnings.clone();
+        warnings.extend(state_warnings(
+            seen(measured),
+            "figures of two CPUs would be better on near ones",
+        ));
+        let rungs = options.rungs.iter().zip(measured).map(|(rung, of_rung)| {
+            let mut result = ByState::of(&of_rung.samples, main, |state, samples| {
+                rung_profile(rung, state, &samples)
+            });
+            result.refused = of_rung.refused();
+            result.main.warnings.extend(of_rung.doubt());
+            result
         });
-    }
-    match failure {
-        Some(e) if profile.rungs.iter().all(|r| r.refused.is_some()) => Err(e),
-        _ => Ok(profile),
+        Profile {
+            head: self.head.clone(),
+            method: ProfileMethod {
+                cpus: [options.cpus.0, options.cpus.1],
+                seconds: options.seconds,
+                rounds: options.rounds,
+                rounds_done,
+                seed: Some(options.seed),
+                frequency_hz: options.sampling.frequency_hz,
+                event: options.sampling.event.to_string(),
+                kernel: options.sampling.kernel,
+                cpu_wide: options.sampling.cpu_wide,
+            },
+            prevailing: main,
+            rungs: rungs.collect(),
+            warnings,
+        }
     }
 }
 
-fn refused(rung: &Rung, why: &Error) -> RungProfile {
+/// What trials of one rung in one state say: shares of all of them together, and intervals from one to the next.
+fn rung_profile(rung: &Rung, state: Option<State>, samples: &[Sample<Figures>]) -> RungProfile {
+    let of_side = |role, i: usize| {
+        let trials: Vec<_> = samples.iter().map(|s| &s.figures.sides[i]).collect();
+        SideFigures::profile(role, &trials)
+    };
+    let sides = match samples {
+        [] => Vec::new(),
+        _ => vec![of_side(Role::Writer, 0), of_side(Role::Reader, 1)],
+    };
+    let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
+    let ns: Vec<_> = rates.iter().map(|rate| ns_per_page(*rate)).collect();
+    let median = |estimate: Option<Estimate>| estimate.map_or(0.0, |e| e.median);
+    let interval = |estimate: Option<Estimate>| estimate.filter(|_| rates.len() > 1);
+    let (rate, ns) = (stats::estimate(&rates), stats::estimate(&ns));
+    let travel = |which: fn(&LineTravel) -> Option<f64>| {
+        let times = samples.iter().filter_map(|s| which(&s.line_travel_ns));
+        stats::median(&times.collect::<Vec<_>>())
+    };
+    let mut warnings: Vec<_> = sides.iter().flat_map(doubts).collect();
+    let left = samples.iter().filter_map(|s| s.figures.left.as_ref());
+    warnings.extend(left.last().map(|left| format!("writer: {left}")));
     RungProfile {
         id: rung.id.to_string(),
-        gib_per_s: 0.0,
-        ns_per_page: 0.0,
-        touches_data: rung.touches_data(),
-        line_travel_ns: LineTravel::default(),
-        sides: Vec::new(),
-        sentence: String::new(),
-        warnings: Vec::new(),
-        refused: Some(why.to_string()),
-    }
-}
-
-fn profile_one(options: &Options, rung: &Rung, symbols: &mut Symbols) -> Result<RungProfile> {
-    let cpus = match rung.place {
-        Place::TwoCpus => options.cpus,
-        Place::OneCpu => (options.cpus.0, options.cpus.0),
-    };
-    let trial = Trial {
-        program: options.side.0.clone(),
-        argument: OsStr::new(options.side.1),
-        config: &rung.config,
-        cpus,
-        warm_up_s: WARM_UP_S,
-        until: Until::Seconds(options.seconds),
-    };
-    let travel = || line_travel_ns(cpus.0, cpus.1).ok().flatten();
-    let ticks = || [cpus.0, cpus.1].map(machine::cpu_ticks);
-    let (travel_before, ticks_before) = (travel(), ticks());
-    let events = Events::open([cpus.0, cpus.1], options.sampling)?;
-    let (finished, (recorder, maps)) = pair::run_observed(&trial, |processes| {
-        let recorder = Recorder::start(events, processes)?;
-        Ok((recorder, processes.map(Maps::of)))
-    })?;
-    let recordings = recorder.stop()?;
-    let ticks_after = ticks();
-
-    let mut warnings = Vec::new();
-    let mut sides = Vec::new();
-    for (i, role) in [Role::Writer, Role::Reader].into_iter().enumerate() {
-        let steal = ticks_before[i]
-            .zip(ticks_after[i])
-            .map(|(before, after)| machine::steal_share(&before, &after));
-        let side = side(
-            role,
-            options.sampling,
-            &finished[i],
-            &recordings[i],
-            steal,
-            |sample| symbols.fold(sample, &maps[i]),
-        );
-        warnings.extend(doubts(&side));
-        sides.push(side);
-    }
-    let left = finished[0]
-        .report
-        .path
-        .left(&rung.config.write_with.to_string());
-    warnings.extend(left.map(|left| format!("writer: {left}")));
-    let reader = &finished[1].report;
-    let gib_per_s = reader.bytes as f64 / (1u64 << 30) as f64 / reader.seconds.max(1e-9);
-    Ok(RungProfile {
-        id: rung.id.to_string(),
-        gib_per_s,
-        ns_per_page: 4096e9 / (gib_per_s * (1u64 << 30) as f64).max(1e-9),
+        state,
+        gib_per_s: median(rate),
+        gib_per_s_ci95: interval(rate).map(|e| e.ci95),
+        ns_per_page: median(ns),
+        ns_per_page_ci95: interval(ns).map(|e| e.ci95),
+        samples: samples
+            .iter()
+            .map(|s| {
+                s.with(Rate {
+                    gib_per_s: s.figures.gib_per_s,
+                })
+            })
+            .collect(),
         touches_data: rung.touches_data(),
         line_travel_ns: LineTravel {
-            before: travel_before,
-            after: travel(),
+            before: travel(|t| t.before),
+            after: travel(|t| t.after),
         },
         sentence: explain::sentence(&rung.id, &sides),
         sides,
         warnings,
         refused: None,
-    })
+    }
 }
 
-fn side(
-    role: Role,
+fn ns_per_page(gib_per_s: f64) -> f64 {
+    4096e9 / (gib_per_s * (1u64 << 30) as f64).max(1e-9)
+}
+
+fn side_figures(
     sampling: Sampling,
     finished: &Finished,
     recording: &Recording,
     steal: Option<f64>,
-    mut fold: impl FnMut(&sample::Sample) -> String,
-) -> SideProfile {
+    mut fold: impl FnMut(&RecordedSample) -> String,
+) -> SideFigures {
     let report = &finished.report;
     let measured = finished.measured_ns;
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     let (mut samples, mut seen) = (0, 0);
-    let during = |s: &&sample::Sample| (measured[0]..measured[1]).contains(&s.time_ns);
+    let during = |s: &&RecordedSample| (measured[0]..measured[1]).contains(&s.time_ns);
     for sample in recording.samples.iter().filter(during) {
         *stacks.entry(fold(sample)).or_default() += 1;
         samples += 1;
         seen += sample.period;
     }
-    let folded: Vec<_> = stacks.into_iter().collect();
     let on_cpu_s = report.cpu_s;
     let (runnable_s, blocked_s) = off_cpu_s(report);
-    let hidden_s = match sampling.event {
-        Event::CpuClock if !sampling.kernel => (on_cpu_s - seen as f64 * 1e-9).max(0.0),
-        _ => 0.0,
-    };
-    let pages = report.bytes as f64 / 4096.0;
-    SideProfile {
-        side: role,
+    SideFigures {
         wall_s: report.seconds,
         on_cpu_s,
         runnable_s,
         blocked_s,
-        unaccounted_s: report.seconds - on_cpu_s - runnable_s - blocked_s,
         steal_s: steal.map(|share| share * report.seconds),
-        pages,
+        hidden_s: match sampling.event {
+            Counter::CpuClock if !sampling.kernel => (on_cpu_s - seen as f64 * 1e-9).max(0.0),
+            _ => 0.0,
+        },
+        pages: report.bytes as f64 / 4096.0,
         samples,
         lost: recording.lost,
-        causes: fold::causes(&folded, on_cpu_s, hidden_s, pages),
-        folded,
+        stacks,
+    }
+}
+
+impl SideFigures {
+    /// What these trials of one side say.
+    fn profile(role: Role, trials: &[&Self]) -> SideProfile {
+        let mut all = Self::default();
+        for trial in trials {
+            all.wall_s += trial.wall_s;
+            all.on_cpu_s += trial.on_cpu_s;
+            all.runnable_s += trial.runnable_s;
+            all.blocked_s += trial.blocked_s;
+            all.hidden_s += trial.hidden_s;
+            all.pages += trial.pages;
+            all.samples += trial.samples;
+            all.lost += trial.lost;
+            for (stack, count) in &trial.stacks {
+                *all.stacks.entry(stack.clone()).or_default() += count;
+            }
+        }
+        let steal: Option<Vec<_>> = trials.iter().map(|t| t.steal_s).collect();
+        let of_each: Vec<_> = trials.iter().map(|t| t.causes()).collect();
+        let mut causes = all.causes();
+        for cause in causes.iter_mut().filter(|_| trials.len() > 1) {
+            let ns = of_each.iter().map(|causes| {
+                let same = causes.iter().find(|c| c.cause == cause.cause);
+                same.map_or(0.0, |c| c.ns_per_page)
+            });
+            let estimate = stats::estimate(&ns.collect::<Vec<_>>());
+            cause.ns_per_page_ci95 = estimate.map(|e| e.ci95);
+        }
+        SideProfile {
+            side: role,
+            wall_s: all.wall_s,
+            on_cpu_s: all.on_cpu_s,
+            runnable_s: all.runnable_s,
+            blocked_s: all.blocked_s,
+            unaccounted_s: all.wall_s - all.on_cpu_s - all.runnable_s - all.blocked_s,
+            steal_s: steal.map(|steal| steal.iter().sum()),
+            pages: all.pages,
+            samples: all.samples,
+            lost: all.lost,
+            causes,
+            folded: all.stacks.into_iter().collect(),
+        }
+    }
+
+    fn causes(&self) -> Vec<profiled::CauseShare> {
+        let folded: Vec<_> = self.stacks.clone().into_iter().collect();
+        fold::causes(&folded, self.on_cpu_s, self.hidden_s, self.pages)
     }
 }
 

@@ -15,7 +15,6 @@ mod page;
 mod samples;
 mod sections;
 mod text;
-pub(crate) mod wrap;
 
 pub use bandwidth_chart::{bandwidth, latency};
 pub use causes::causes;

@@ -1,23 +1,26 @@
-//! A sweep: buffer size × capacity of the pipe, for one way in and one way out. The saved form, and what it says.
+//! A sweep: buffer size × capacity of the pipe, for one write and one read method. The saved form, and what it says.
 
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use serde::{Deserialize, Serialize};
 
-use crate::ladder::run::{LineTravel, State, prevailing, state_warnings, states};
+use crate::machine::state::State;
+use crate::rounds::Measured;
+use crate::rounds::by_state::{ByState, prevailing, state_warnings};
+use crate::rounds::sample::{Sample, pairs};
 use crate::saved::by_name;
 use crate::saved::head::Head;
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Estimate, Verdict};
 use crate::worker::config::{Config, PipeSize, ReadWith, WriteWith};
 use crate::worker::round_trip::RoundTrips;
 
 mod cells;
 #[cfg(test)]
 mod tests;
-pub use cells::{Event, Options, WARM_UP_S, sweep};
+pub use cells::{SweepOptions, WARM_UP_S, sweep};
 
 /// Name and version of the saved form.
-pub const SCHEMA: &str = "fullbore.sweep/1";
+pub const SCHEMA: &str = "fullbore.sweep/2";
 
 /// All trials of one sweep, and what they say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,13 +30,16 @@ pub struct Sweep {
     #[serde(flatten)]
     pub head: Head,
     /// How trials were made.
-    pub method: Method,
+    pub method: SweepMethod,
     /// Sizes of a buffer in bytes, ascending: the columns.
     pub buffers: Vec<u64>,
     /// Capacities in bytes, ascending: the rows. As granted; as asked for where nothing was granted.
     pub capacities: Vec<u64>,
+    /// State of two CPUs in which most trials were made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prevailing: Option<State>,
     /// Every combination, capacity by capacity.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ByState<Cell>>,
     /// What a reader of the whole sweep should know.
     pub warnings: Vec<String>,
 }
@@ -41,7 +47,7 @@ pub struct Sweep {
 /// How the trials of a sweep were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Method {
+pub struct SweepMethod {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
     /// Rounds asked for. Each runs every cell once, in an order of its own.
@@ -54,9 +60,9 @@ pub struct Method {
     pub seconds: f64,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Way in.
+    /// Write method.
     pub write_with: WriteWith,
-    /// Way out.
+    /// Read method.
     pub read_with: ReadWith,
     /// Kind of pages that buffers are made of.
     #[serde(with = "by_name")]
@@ -71,7 +77,7 @@ pub struct Method {
     pub preset: Option<String>,
 }
 
-/// One buffer size with one capacity.
+/// One buffer size with one capacity, in one state of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
@@ -79,20 +85,23 @@ pub struct Cell {
     pub buffer: u64,
     /// Bytes of capacity.
     pub capacity: u64,
-    /// State of the machine that `gib_per_s` is of: the one that prevailed in the sweep, where this cell has trials of it.
+    /// State of the machine in these trials.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub state: Option<State>,
-    /// Rate of the reader in that state.
+    /// Rate of the reader.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gib_per_s: Option<Estimate>,
-    /// Round trip of one byte through two pipes of this capacity, in the same state. The buffer has no part in it.
+    /// Round trip of one byte through two pipes of this capacity. The buffer has no part in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub latency_us: Option<Latency>,
-    /// Every trial, of every state.
-    pub samples: Vec<Sample>,
-    /// Rates in other states, never pooled with the above.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub apart: Vec<Apart>,
+    /// Against the smallest capacity with the same buffer, round by round.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ratio_to_smallest: Option<Estimate>,
+    /// What that ratio says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verdict: Option<Verdict>,
+    /// The trials of this state.
+    pub samples: Vec<Sample<CellFigures>>,
     /// Why there is nothing here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
@@ -108,28 +117,12 @@ pub struct Latency {
     pub p99: f64,
 }
 
-/// A rate in another state than the prevailing one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Apart {
-    /// The state.
-    pub state: State,
-    /// The rate in it.
-    pub gib_per_s: Estimate,
-}
-
-/// One trial of one cell.
+/// What one trial of a cell gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Sample {
-    /// Round, from 0.
-    pub round: usize,
+pub struct CellFigures {
     /// Rate of the reader, in GiB/s.
     pub gib_per_s: f64,
-    /// State of the machine.
-    pub state: State,
-    /// Travel time of a cache line.
-    pub line_travel_ns: LineTravel,
     /// Round trips of one byte made just after the trial.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub round_trips: Option<RoundTrips>,
@@ -137,10 +130,10 @@ pub struct Sample {
 
 /// What has to be measured, as far as one cell is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ways {
-    /// Way in.
+pub struct Methods {
+    /// Write method.
     pub write_with: WriteWith,
-    /// Way out.
+    /// Read method.
     pub read_with: ReadWith,
     /// Kind of pages that buffers are made of.
     pub pages: PageKind,
@@ -148,7 +141,7 @@ pub struct Ways {
     pub wait: Wait,
 }
 
-impl Ways {
+impl Methods {
     /// What the pair of one cell does, or why there can be no such pair.
     ///
     /// # Errors
@@ -182,16 +175,26 @@ impl Ways {
 }
 
 impl Sweep {
-    /// Works out every estimate from the samples.
-    fn summarise(&mut self) {
-        let seen = self.cells.iter().flat_map(|c| &c.samples).map(|s| s.state);
-        let main = prevailing(seen.clone());
-        let states = states(seen);
-        for cell in &mut self.cells {
-            cell.summarise(main);
+    /// Works out every estimate: what was measured of each of these cells.
+    pub(crate) fn sum_up<'a>(
+        &mut self,
+        measured: impl Iterator<Item = (usize, &'a Measured<CellFigures>)> + Clone,
+    ) {
+        let samples = measured.clone().flat_map(|(_, m)| &m.samples);
+        let seen = samples.map(|s| s.state);
+        self.prevailing = prevailing(seen.clone());
+        for (cell, measured) in measured {
+            let Cell {
+                buffer, capacity, ..
+            } = *self.cells[cell];
+            let refused = measured.refused();
+            self.cells[cell] = ByState::of(&measured.samples, self.prevailing, |state, samples| {
+                Cell::of(buffer, capacity, state, samples, refused.clone())
+            });
         }
-        self.warnings = state_warnings(&states, "figures of two CPUs would be higher on near ones");
-        let few = self.cells.iter().map(|c| c.of(c.state).count()).min();
+        self.compare();
+        self.warnings = state_warnings(seen, "figures of two CPUs would be higher on near ones");
+        let few = self.cells.iter().map(|c| c.samples.len()).min();
         if self.method.rounds_done < self.method.rounds {
             self.warnings.push(format!(
                 "ended early: {} of {} rounds",
@@ -204,48 +207,69 @@ impl Sweep {
     }
 }
 
+impl Sweep {
+    /// The state of the cells that say nothing else.
+    #[must_use]
+    pub fn state(&self) -> Option<State> {
+        let first = || self.cells.iter().find_map(|c| c.state);
+        self.prevailing.or_else(first)
+    }
+
+    /// Compares each cell with that of the smallest capacity and the same buffer.
+    fn compare(&mut self) {
+        let (smallest, others) = match self
+            .cells
+            .iter()
+            .position(|c| c.capacity != self.cells[0].capacity)
+        {
+            Some(row) => self.cells.split_at_mut(row),
+            None => return,
+        };
+        for cell in others {
+            let Some(first) = smallest.iter().find(|c| c.buffer == cell.buffer) else {
+                continue;
+            };
+            let rate = |f: &CellFigures| f.gib_per_s;
+            let pairs = pairs(&cell.samples, &first.samples, rate, rate);
+            cell.main.ratio_to_smallest = stats::paired_ratio(&pairs);
+            let verdict = |r| stats::verdict(&r, pairs.len());
+            cell.main.verdict = cell.ratio_to_smallest.map(verdict);
+        }
+    }
+}
+
 impl Cell {
     /// A cell without trials yet.
     fn new(buffer: u64, capacity: u64, refused: Option<String>) -> Self {
-        Self {
-            buffer,
-            capacity,
-            state: None,
-            gib_per_s: None,
-            latency_us: None,
-            samples: Vec::new(),
-            apart: Vec::new(),
-            refused,
-        }
+        Self::of(buffer, capacity, None, Vec::new(), refused)
     }
 
-    fn of(&self, state: Option<State>) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(move |s| Some(s.state) == state)
-    }
-
-    fn summarise(&mut self, main: Option<State>) {
-        let states = states(self.samples.iter().map(|s| s.state));
-        let mine = states.iter().copied().find(|s| Some(*s) == main);
-        self.state = mine.or(states.first().copied());
-        let rate = |state| {
-            let rates: Vec<_> = self.of(Some(state)).map(|s| s.gib_per_s).collect();
-            stats::estimate(&rates)
-        };
-        let gib_per_s = self.state.and_then(rate);
-        let apart = states.iter().filter(|s| Some(**s) != self.state);
-        let apart = apart
-            .filter_map(|&state| {
-                let gib_per_s = rate(state)?;
-                Some(Apart { state, gib_per_s })
-            })
-            .collect();
-        (self.gib_per_s, self.apart) = (gib_per_s, apart);
-        let trips: Vec<_> = self.of(self.state).filter_map(|s| s.round_trips).collect();
+    /// What these trials say.
+    fn of(
+        buffer: u64,
+        capacity: u64,
+        state: Option<State>,
+        samples: Vec<Sample<CellFigures>>,
+        refused: Option<String>,
+    ) -> Self {
+        let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
+        let trips = samples.iter().filter_map(|s| s.figures.round_trips);
+        let trips: Vec<_> = trips.collect();
         let median = |which: fn(&RoundTrips) -> f64| {
             stats::median(&trips.iter().map(which).collect::<Vec<_>>())
         };
-        self.latency_us = median(|t| t.median_us)
-            .zip(median(|t| t.p99_us))
-            .map(|(median, p99)| Latency { median, p99 });
+        Self {
+            buffer,
+            capacity,
+            state,
+            gib_per_s: stats::estimate(&rates),
+            latency_us: median(|t| t.median_us)
+                .zip(median(|t| t.p99_us))
+                .map(|(median, p99)| Latency { median, p99 }),
+            ratio_to_smallest: None,
+            verdict: None,
+            samples,
+            refused,
+        }
     }
 }

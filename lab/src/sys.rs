@@ -7,7 +7,7 @@ pub mod start;
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -162,6 +162,28 @@ pub(crate) fn recycled_pool(memory: Pages, len: usize) -> Recycle {
     unsafe { Recycle::pool(memory, len) }
 }
 
+/// Does some work on a thread of its own, so that the caller stays on its CPUs.
+///
+/// # Errors
+/// There is no further thread, or what `work` says.
+pub fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        thread
+            .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Whether this process may run on this CPU.
+///
+/// # Errors
+/// It may not.
+pub fn try_cpu(cpu: usize) -> Result<()> {
+    on_own_thread(|| pin_to_cpu(cpu))
+}
+
 /// Memory that the processes of a trial share: the phase of the trial, and a ring of blocks that needs no kernel.
 #[derive(Debug)]
 pub struct SharedMemory {
@@ -221,9 +243,12 @@ impl SharedMemory {
         Ok(Self { start, memory })
     }
 
-    /// The descriptor to hand to the other process.
-    pub fn descriptor(&self) -> impl AsFd + '_ {
-        &self.memory
+    /// A descriptor to hand to another process.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.memory.try_clone()
     }
 
     /// One of the numbers.
@@ -275,7 +300,7 @@ mod tests {
     #[test]
     fn shared_memory_is_seen_through_another_mapping() {
         let one = SharedMemory::create().unwrap();
-        let fd = rustix::io::dup(one.descriptor()).unwrap();
+        let fd = one.duplicate().unwrap();
         let two = SharedMemory::open(fd).unwrap();
         one.put(BLOCKS as u64 + 3, b"seven");
         one.number(Shared::Written).store(7, Ordering::Release);

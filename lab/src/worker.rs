@@ -1,21 +1,31 @@
 //! What runs in the processes of a trial, and how they get their orders and report.
+//!
+//! [`processes`] starts them; each of them is this program with the argument [`COMMAND`] and ends in [`run`]: it gets its
+//! [`order`], which names a job, and does that.
 
-pub(crate) mod conduit;
+mod conduit;
 pub mod config;
-pub(crate) mod crew;
 pub(crate) mod failure;
 pub(crate) mod files;
-pub(crate) mod memory_loops;
-pub(crate) mod one_byte;
+pub mod gup_trial;
+mod memory_loops;
+mod one_byte;
+pub(crate) mod order;
 pub mod page_faults;
 pub mod pair;
+pub(crate) mod processes;
 pub mod reader;
 pub mod round_trip;
 pub mod sequence;
 pub mod side;
+pub mod side_report;
+mod sides;
 pub(crate) mod stream;
-pub(crate) mod timing;
-pub mod trial;
-pub(crate) mod wire;
-pub(crate) mod work;
+pub mod timing;
+mod wire;
 pub mod writer;
+
+pub use order::run;
+
+/// The argument with which a program does the work of one process of a trial: it calls [`run`] then.
+pub const COMMAND: &str = "worker";

@@ -103,7 +103,7 @@ impl fmt::Debug for Constant {
 
 /// Bytes in a master of patterns that are not longer than that. Larger ones leave the caches of a reader that copies:
 /// 30 GiB/s with 2 MiB, 10–20 with 4 MiB or more; smaller ones have both CPUs count references on the same few pages:
-/// 590 GiB/s of references with 2 MiB, 430 with 1 MiB (docs/measurements.md).
+/// 590 GiB/s of references with 2 MiB, 430 with 1 MiB (`docs/results/2026-11-21-epyc-kvm.md`).
 const MASTER: usize = 2 << 20;
 /// The longest pattern in bytes: what a pipe of 256 slots holds in fat slots.
 const MASTER_AT_MOST: usize = 256 * FRAGMENT;

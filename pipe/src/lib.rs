@@ -37,7 +37,7 @@
 //!
 //! This library never lets a byte change after it was sent:
 //!
-//! | way | the bytes lie in | why nobody sees them change |
+//! | method | the bytes lie in | why nobody sees them change |
 //! | --- | --- | --- |
 //! | `fresh` | a huge page of this process, lent to the pipe | before its addresses are used again the *page* is abandoned (`MADV_DONTNEED`); whoever holds it keeps it, and the kernel supplies another one |
 //! | `cow`, where [`PipeWriter::copy_on_write`] allows it | a huge page of this process, lent to the pipe | before it is written again it is made copy-on-write (a `clone(2)` whose child leaves at once); while anybody holds the page the kernel copies what is written to, and they keep theirs |
@@ -54,8 +54,8 @@
 //! page changes. A page is made copy-on-write after the last of its bytes was lent, not before: a page that is swapped out
 //! and in again while nobody but the writer has it is not copied on write any more (`do_swap_page`).
 //!
-//! [`PipeWriter`] chooses among the sound ways by trying them: huge pages may be unavailable, a sandbox may refuse a
-//! system call, the output may not be a pipe. Then the next best way is taken, no byte is lost or sent twice, and
+//! [`PipeWriter`] chooses among the sound methods by trying them: huge pages may be unavailable, a sandbox may refuse a
+//! system call, the output may not be a pipe. Then the next best method is taken, no byte is lost or sent twice, and
 //! [`PipeWriter::fallbacks`] says what was refused and why.
 //!
 //! Whatever moves bytes says how, as a [`Route`] (`route()`), and which better routes it has left, each with a [`Reason`]
@@ -109,6 +109,15 @@ pub mod moving {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeIsCompiled;
+
+// Links to the documents of the repository, of which a package has copies.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+struct LibraryPageIsCompiled;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/compare.md")]
+struct ComparisonIsCompiled;
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests in tests/ use the rest")]

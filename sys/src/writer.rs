@@ -119,8 +119,9 @@ pub struct Calls {
 /// that stay atomic.
 pub const LARGE: usize = 16 << 10;
 
-/// The first so many bytes go by `write(2)`, unless a way is forced: to set a way up takes some 150 µs, and the first huge pages
-/// as much again, which is won back within as many bytes more; and most streams are shorter (`docs/measurements.md`).
+/// The first so many bytes go by `write(2)`, unless a method is forced: to set one up takes some 150 µs, and the first huge pages
+/// as much again, which is won back within as many bytes more; and most streams are shorter
+/// (`docs/results/2026-11-22-epyc-kvm-buffered.md`).
 pub const PAYS_FROM: u64 = 4 << 20;
 
 /// A writer of new data into a pipe, sound for every reader: no byte is changed after it was written.

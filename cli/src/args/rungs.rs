@@ -7,6 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use clap::Args;
 use fullbore_lab::ladder::rung::{self, Rung};
 use fullbore_lab::machine::{Machine, choose_cpus};
+use fullbore_lab::show::escape;
 use fullbore_lab::sys;
 use fullbore_sys::{Error, Result};
 use serde::Serialize;
@@ -100,21 +101,7 @@ pub fn this_program() -> Result<PathBuf> {
 pub fn print_json(result: &impl Serialize) -> Outcome {
     let text = serde_json::to_string(result)
         .map_err(|e| Error::system("the result cannot be printed", io::Error::from(e), ""))?;
-    print_result(&format!("{}\n", escaped(&text)))
-}
-
-/// JSON leaves DEL, C1 and what turns the direction of writing as it is; a terminal does not. All of it is in strings.
-fn escaped(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    print_result(&format!("{}\n", escape::json(&text)))
 }
 
 /// Whether results are printed in colour.
@@ -130,20 +117,4 @@ pub fn colour(asked: Color) -> ColorChoice {
 pub fn print(text: &str, color: Color) -> Outcome {
     let mut out = AutoStream::new(io::stdout(), colour(color));
     printed(out.write_all(text.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_for_a_terminal_is_the_same_json() {
-        let text = serde_json::to_string("a\u{9b}\u{202e}\u{7f}ä").unwrap();
-        let safe = escaped(&text);
-        assert_eq!(safe, r#""a\u009b\u202e\u007fä""#);
-        assert_eq!(
-            serde_json::from_str::<String>(&safe).unwrap(),
-            "a\u{9b}\u{202e}\u{7f}ä"
-        );
-    }
 }

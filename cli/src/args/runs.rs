@@ -5,7 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fullbore_lab::saved::load::{Kind, Saved, load_named, shown};
+use fullbore_lab::saved::load::{Kind, Saved, load_named};
+use fullbore_lab::show::escape::shown;
 use fullbore_sys::{Error, Result};
 
 use crate::output::failure::complain;

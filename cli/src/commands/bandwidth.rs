@@ -2,12 +2,11 @@
 
 mod bandwidth_csv;
 mod bandwidth_table;
-mod sheet;
 
 use clap::Args;
 use fullbore_lab::bandwidth::column::{Column, columns};
-use fullbore_lab::bandwidth::measuring::{Event, Options, measure};
-use fullbore_lab::bandwidth::result::Run;
+use fullbore_lab::bandwidth::measuring::{BandwidthOptions, measure};
+use fullbore_lab::bandwidth::result::BandwidthRun;
 use fullbore_lab::machine::Machine;
 use fullbore_lab::rounds::plan::seconds_per_trial;
 use fullbore_sys::{Error, Result};
@@ -15,7 +14,7 @@ use fullbore_sys::{Error, Result};
 use crate::args::rungs;
 use crate::args::values::{Color, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
-use crate::output::session::{RunArgs, Session, Step};
+use crate::output::session::{RunArgs, Session};
 
 /// Measure what this machine moves per second, in lmbench's nine columns of 2005 and a few more, and round trips.
 #[derive(Args, Debug)]
@@ -60,7 +59,7 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
     let rounds = args.rounds as usize;
-    let options = Options {
+    let options = BandwidthOptions {
         seconds: args
             .seconds
             .unwrap_or_else(|| seconds_per_trial(columns.len(), rounds, BUDGET_S)),
@@ -70,8 +69,6 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
         seed: args.run.seed(),
         label: args.run.label(),
         program: rungs::this_program()?,
-        side: "bandwidth-side",
-        pair_side: "pair-side",
     };
     let session = args.run.session("bandwidth")?;
 
@@ -109,12 +106,13 @@ fn width() -> usize {
     }
 }
 
-fn measure_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
-    let trials = options.columns.len() * options.rounds;
-    session.saved_as_it_goes(bandwidth_csv::tables, |on_step| {
-        measure(options, machine, |event| match event {
-            Event::Trial { done, column } => on_step(Step::Trial(done, trials, column.title)),
-            Event::Round(run) => on_step(Step::Round(run)),
-        })
+fn measure_and_save(
+    options: &BandwidthOptions,
+    machine: Machine,
+    session: &Session,
+) -> Result<BandwidthRun> {
+    let name = |case: usize| options.columns[case].title.to_owned();
+    session.saved_as_it_goes(bandwidth_csv::tables, name, |on_event| {
+        measure(options, machine, on_event)
     })
 }

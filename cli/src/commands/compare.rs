@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::Args;
 use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
-use fullbore_lab::saved::load::{Kind, Saved, shown};
+use fullbore_lab::saved::load::{Kind, Saved};
+use fullbore_lab::show::escape::shown;
 use fullbore_sys::Error;
 
 use crate::args::rungs::{print, print_json};

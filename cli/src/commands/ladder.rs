@@ -1,21 +1,22 @@
 //! `fullbore ladder`: climb the ladder on this machine.
 
 pub(crate) mod ladder_csv;
+mod ladder_table;
 
 use clap::Args;
 use fullbore_lab::ladder::run::Run;
 use fullbore_lab::ladder::rung::Rung;
-use fullbore_lab::ladder::{Event, Options, climb};
+use fullbore_lab::ladder::{LadderOptions, climb};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::rounds::plan::seconds_per_trial;
-use fullbore_lab::worker::trial::Until;
+use fullbore_lab::worker::timing::Until;
 use fullbore_sys::Result;
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome, complain};
-use crate::output::session::{RunArgs, Session, Step};
-use crate::output::table;
+use crate::output::session::{RunArgs, Session};
+use crate::output::table::Table;
 
 /// Climb the ladder from write/read to the limit on this machine: a table with bars, and a saved run.
 #[derive(Args, Debug)]
@@ -69,7 +70,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
         Some(n) => with_pairs(rungs, usize::from(n), &machine, cpus),
         None => (rungs, Vec::new()),
     };
-    let options = Options {
+    let options = LadderOptions {
         rounds: args.rounds as usize,
         until: match (args.bytes, args.seconds) {
             (Some(bytes), _) => Until::Bytes(bytes),
@@ -84,13 +85,13 @@ pub fn run(args: &LadderArgs) -> Outcome {
         more_cpus,
         seed: args.run.seed(),
         label: args.run.label(),
-        side: (rungs::this_program()?, "pair-side"),
+        program: rungs::this_program()?,
         rungs,
     };
     let session = args.run.session("ladder")?;
 
     let run = climb_and_save(&options, machine, &session)?;
-    session.show(&run, args.json, args.color, || Ok(table::draw(&run)))
+    session.show(&run, args.json, args.color, || Ok(ladder_table::draw(&run)))
 }
 
 /// Each rung once with one pair and once with as many as were asked for and have CPUs.
@@ -130,26 +131,22 @@ fn with_pairs(
     (both.collect(), more)
 }
 
-fn climb_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Run> {
-    let trials = options.rungs.len() * options.rounds;
-    session.saved_as_it_goes(ladder_csv::tables, |on_step| {
-        climb(options, machine, |event| match event {
-            Event::Trial { done, rung } => on_step(Step::Trial(done, trials, &rung.id)),
-            Event::Round(run) => on_step(Step::Round(run)),
-        })
+fn climb_and_save(options: &LadderOptions, machine: Machine, session: &Session) -> Result<Run> {
+    let name = |case: usize| options.rungs[case].id.to_string();
+    session.saved_as_it_goes(ladder_csv::tables, name, |on_event| {
+        climb(options, machine, on_event)
     })
 }
 
 fn explanation(rungs: &[Rung]) -> String {
-    rungs
-        .iter()
-        .map(|r| {
-            let note = if r.by_default {
-                ""
-            } else {
-                " (not by default)"
-            };
-            format!("{:<24} {}{note}\n", r.id, r.explanation)
-        })
-        .collect()
+    let mut table = Table::new(["", ""]);
+    for rung in rungs {
+        let note = if rung.by_default {
+            ""
+        } else {
+            " (not by default)"
+        };
+        table.row([rung.id.to_string(), format!("{}{note}", rung.explanation)]);
+    }
+    table.draw()
 }

@@ -2,19 +2,17 @@
 
 mod draw;
 
-use std::path::PathBuf;
-
 use clap::Args;
 use fullbore_lab::machine::Machine;
 use fullbore_lab::profile::profiled::{Profile, RungProfile};
-use fullbore_lab::profile::{self, Options, explain, flame, sample};
+use fullbore_lab::profile::{self, ProfileOptions, explain, flame, sample};
 use fullbore_sys::{Error, Result};
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::saved::Place;
-use crate::output::session::{Session, progress_bar};
+use crate::output::session::RunArgs;
 
 /// Show where the time of each rung goes, per cause in ns/page: bars, flame graphs, and a saved profile.
 #[derive(Args, Debug)]
@@ -26,8 +24,11 @@ use crate::output::session::{Session, progress_bar};
 pub struct ProfileArgs {
     #[command(flatten)]
     rungs: RungArgs,
-    /// Seconds of each rung
-    #[arg(long, default_value_t = 1.0, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
+    /// Rounds; each profiles every rung once, in an order of its own
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Seconds of each trial
+    #[arg(long, default_value_t = 0.3, value_parser = trial_seconds, allow_negative_numbers = true, value_name = "S")]
     seconds: f64,
     /// Samples per second of CPU time
     #[arg(long, default_value_t = 997, allow_negative_numbers = true, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -41,15 +42,8 @@ pub struct ProfileArgs {
     /// Print one JSON document instead of bars
     #[arg(long)]
     json: bool,
-    /// Save the profile in this file as JSON (tables and flame graphs beside it), instead of the user's state directory
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Save nothing
-    #[arg(long, conflicts_with = "out")]
-    no_save: bool,
-    /// Whatever you want the saved profile to say about this machine
-    #[arg(long, value_name = "TEXT")]
-    label: Option<String>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Colours in the bars
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
@@ -60,31 +54,25 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
-    let session = Session::new("profile", args.out.as_deref(), args.no_save)?;
-    let options = Options {
+    let session = args.run.session("profile")?;
+    let options = ProfileOptions {
+        rounds: args.rounds as usize,
         seconds: args.seconds,
         sampling,
+        warning,
         cpus,
-        label: args.label.clone(),
-        side: (rungs::this_program()?, "pair-side"),
+        seed: args.run.seed(),
+        label: args.run.label(),
+        program: rungs::this_program()?,
         rungs,
     };
-    let bar = progress_bar(options.rungs.len(), "rungs");
-    let profile = profile::profile(&options, machine, |done, rung| {
-        bar.set_position(done as u64);
-        bar.set_message(rung.id.to_string());
-        bar.tick();
-        session.go_on()
-    });
-    bar.finish_and_clear();
-    let mut profile = match profile {
-        // Ctrl-C reaches the sides, too; then their failure is no news.
-        Err(_) if session.is_interrupted() => return Err(Failure::Interrupted),
-        other => other?,
-    };
-    profile.warnings.extend(warning);
+    let name = |case: usize| options.rungs[case].id.to_string();
+    let tables = |profile: &Profile| [("causes", causes_csv(profile))];
+    let profile = session.saved_as_it_goes(tables, name, |on_event| {
+        profile::profile(&options, machine, on_event)
+    })?;
     if let Some(place) = session.place() {
-        session.saved(save(&profile, place));
+        session.saved(save_stacks(&profile, place));
     }
     session.show(&profile, args.json, args.color, || {
         drawn(&profile, args.symbol.as_deref())
@@ -104,9 +92,8 @@ fn drawn(profile: &Profile, symbol: Option<&str>) -> Result<String> {
     })
 }
 
-/// The profile, its tables, and for each side of each rung the folded stacks and a flame graph.
-fn save(profile: &Profile, place: &Place) -> Result<()> {
-    place.save(profile, &[("causes", causes_csv(profile))])?;
+/// For each side of each rung the folded stacks and a flame graph.
+fn save_stacks(profile: &Profile, place: &Place) -> Result<()> {
     for (rung, side) in profile
         .rungs
         .iter()
@@ -127,7 +114,7 @@ fn save(profile: &Profile, place: &Place) -> Result<()> {
 /// One line per rung, side and cause; time off the CPU is told like a cause.
 fn causes_csv(profile: &Profile) -> String {
     let mut csv = String::from("rung,side,cause,samples,share_of_cpu,ns_per_page\n");
-    for RungProfile { id, sides, .. } in &profile.rungs {
+    for RungProfile { id, sides, .. } in profile.rungs.iter().map(|r| &r.main) {
         for side in sides {
             let who = explain::name(side.side);
             for c in &side.causes {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use fullbore_lab::machine::Machine;
-use fullbore_lab::sweep::{Event, Options, Sweep, WARM_UP_S, Ways};
+use fullbore_lab::sweep::{Methods, Sweep, SweepOptions, WARM_UP_S};
 use fullbore_lab::worker::config::{ReadWith, WriteWith};
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
@@ -11,7 +11,7 @@ use fullbore_sys::{Error, Result, capacity};
 use crate::args::rungs::{cpus, this_program};
 use crate::args::values::{Color, size, trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
-use crate::output::session::{RunArgs, Session, Step};
+use crate::output::session::{RunArgs, Session};
 
 mod answer;
 mod map;
@@ -92,36 +92,36 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let machine = Machine::detect();
     let cpus = cpus(args.cpus, &machine)?;
     let page = machine.page_size as u64;
-    let ways = Ways {
+    let methods = Methods {
         write_with: args.write_with.unwrap_or_default(),
         read_with: args.read_with.unwrap_or_default(),
         pages: args.pages.unwrap_or_default(),
         wait: args.wait.unwrap_or_default(),
     };
-    let (buffers, capacities) = sizes(args, ways, page)?;
+    let (buffers, capacities) = sizes(args, methods, page)?;
     let rounds = args
         .rounds
         .unwrap_or(if args.preset.is_some() { 9 } else { 5 }) as usize;
-    let cells = if ways.write_with == WriteWith::Vmsplice {
+    let cells = if methods.write_with == WriteWith::Vmsplice {
         capacities.len() // the others cannot be
     } else {
         buffers.len() * capacities.len()
     };
-    let options = Options {
+    let options = SweepOptions {
         seconds: args.seconds.unwrap_or_else(|| {
             let overhead = OVERHEAD_S + args.preset.map_or(0.0, |_| LATENCY_S);
             (BUDGET_S / (cells * rounds) as f64 - overhead).clamp(0.1, 1.0)
         }),
         buffers,
         capacities,
-        ways,
+        methods,
         latency: args.preset.is_some(),
         rounds,
         cpus,
         seed: args.run.seed(),
         label: args.run.label(),
         preset: args.preset.map(|p| p.name().to_owned()),
-        side: (this_program()?, "pair-side"),
+        program: this_program()?,
     };
     let session = args.run.session("sweep")?;
 
@@ -137,7 +137,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
 /// Buffers and capacities that were asked for, or those that suit this machine.
 fn sizes(
     args: &SweepArgs,
-    ways: Ways,
+    methods: Methods,
     page: u64,
 ) -> std::result::Result<(Vec<u64>, Vec<u64>), Failure> {
     let doubling = |largest: u64| {
@@ -163,7 +163,7 @@ fn sizes(
         [] => doubling(largest_granted()?),
         asked => asked.to_vec(),
     };
-    let buffers = match (&args.buffers[..], ways.write_with) {
+    let buffers = match (&args.buffers[..], methods.write_with) {
         ([], WriteWith::Vmsplice) => capacities.iter().map(|c| c.saturating_mul(2)).collect(),
         ([], _) => [1, 4, 16, 64, 256].map(|pages| pages * page).to_vec(),
         (asked, _) => asked.to_vec(),
@@ -177,11 +177,10 @@ fn largest_granted() -> Result<u64> {
     Ok(capacity::largest(end)?.granted as u64)
 }
 
-fn sweep_and_save(options: &Options, machine: Machine, session: &Session) -> Result<Sweep> {
-    session.saved_as_it_goes(sweep_csv::tables, |on_step| {
-        fullbore_lab::sweep::sweep(options, machine, |event| match event {
-            Event::Trial { done, of } => on_step(Step::Trial(done, of, "")),
-            Event::Round(sweep) => on_step(Step::Round(sweep)),
-        })
-    })
+fn sweep_and_save(options: &SweepOptions, machine: Machine, session: &Session) -> Result<Sweep> {
+    session.saved_as_it_goes(
+        sweep_csv::tables,
+        |_| String::new(),
+        |on_event| fullbore_lab::sweep::sweep(options, machine, on_event),
+    )
 }

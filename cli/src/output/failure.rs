@@ -7,7 +7,7 @@ use fullbore_lab::sys::start;
 use fullbore_sys::Error;
 use rustix::io::Errno;
 
-use super::quote::visible;
+use fullbore_lab::show::escape::visible;
 
 /// A failure, by exit code.
 #[derive(Debug)]

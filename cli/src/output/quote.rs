@@ -1,36 +1,14 @@
 //! Names in messages, quoted as GNU's programs quote them: as a shell would read them, and only where it must be.
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
+use fullbore_lab::show::escape::is_hidden;
+
 /// A name as it stands in a message.
 pub fn quoted(name: &OsStr) -> String {
     quoted_in(name.as_bytes(), locale_is_utf8())
-}
-
-/// A text without what a terminal would take for commands, or show in another order: control characters and those that
-/// change the direction of writing are escaped as in [`quoted`].
-pub fn visible(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(harmful) {
-        return text.into();
-    }
-    let mut out = String::new();
-    for c in text.chars() {
-        if harmful(c) {
-            let mut bytes = [0; 4];
-            let bytes = c.encode_utf8(&mut bytes).as_bytes();
-            out.extend(bytes.iter().map(|&b| escaped(b)));
-        } else {
-            out.push(c);
-        }
-    }
-    out.into()
 }
 
 /// Whether the first of the variables that decide, and that is set, names UTF-8.
@@ -112,7 +90,7 @@ fn pieces(name: &[u8], utf8: bool) -> impl Iterator<Item = Piece> + '_ {
         let valid = chunk.valid().chars().flat_map(move |c| {
             let mut bytes = [0; 4];
             let bytes = c.encode_utf8(&mut bytes).as_bytes().to_vec();
-            let shown = !c.is_control() && (c.is_ascii() || utf8);
+            let shown = !is_hidden(c) && (c.is_ascii() || utf8);
             let escaped = if shown { Vec::new() } else { bytes };
             shown
                 .then_some(Piece::Char(c))
@@ -164,8 +142,8 @@ mod tests {
             assert_eq!(quoted_in(name, true), expected);
         }
         assert_eq!(
-            visible("a\x1b[2J\u{9b}b\n\u{202e}ä"),
-            "a\\033[2J\\302\\233b\\n\\342\\200\\256ä"
+            quoted_in("\u{202e}".as_bytes(), true),
+            "''$'\\342\\200\\256'"
         );
         assert_eq!(quoted_in("ä".as_bytes(), false), "''$'\\303\\244'");
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use fullbore_lab::rounds::Event;
 use fullbore_lab::sys::start;
 use fullbore_sys::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -34,14 +35,6 @@ fn template(columns: u16, what: &str) -> String {
         0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
         _ => "{pos}/{len} {wide_msg}".to_owned(),
     }
-}
-
-/// What happens while a command measures.
-pub enum Step<'a, R> {
-    /// A trial begins, of so many; what it is of.
-    Trial(usize, usize, &'a str),
-    /// A round is finished; the run holds all that was measured so far.
-    Round(&'a R),
 }
 
 /// What may be said of a run that is made of shuffled rounds and saved.
@@ -130,28 +123,29 @@ impl Session {
         result.map_err(|e| self.not_saved.set(e)).is_ok()
     }
 
-    /// Measures with a progress bar, and saves: every finished round is on disk before the next one begins. One that cannot be
-    /// saved is the last.
+    /// Measures with a progress bar that names each case, and saves: every finished round is on disk before the next one begins.
+    /// One that cannot be saved is the last.
     pub fn saved_as_it_goes<R: Serialize, T: AsRef<[(&'static str, String)]>>(
         &self,
         tables: impl Fn(&R) -> T,
-        measure: impl FnOnce(&mut dyn FnMut(Step<'_, R>) -> ControlFlow<()>) -> Result<R>,
+        name: impl Fn(usize) -> String,
+        measure: impl FnOnce(&mut dyn FnMut(Event<'_, R>) -> ControlFlow<()>) -> Result<R>,
     ) -> Result<R> {
         let save = |run: &R| match &self.place {
             Some(place) => self.saved(place.save(run, tables(run).as_ref())),
             None => true,
         };
         let bar = progress_bar(0, "trials");
-        let run = measure(&mut |step| {
-            match step {
-                Step::Trial(done, of, what) => {
+        let run = measure(&mut |event| {
+            match event {
+                Event::Trial { done, of, case } => {
                     bar.set_length(of as u64);
                     bar.set_position(done as u64);
-                    bar.set_message(what.to_owned());
+                    bar.set_message(name(case));
                     bar.tick();
                 }
-                Step::Round(run) if !save(run) => return ControlFlow::Break(()),
-                Step::Round(_) => {}
+                Event::Round(run) if !save(run) => return ControlFlow::Break(()),
+                Event::Round(_) => {}
             }
             self.go_on()
         });

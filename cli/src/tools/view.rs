@@ -36,9 +36,9 @@ use std::time::Duration;
 
 use fullbore_lab::sys::start;
 
-use crate::output::quote::visible;
 use counters::Counters;
 use display::Form;
+use fullbore_lab::show::escape::visible;
 use options::{Job, Options};
 use screen::{Screen, Settings, Start};
 use transfer::{Plan, Transfer};

@@ -251,7 +251,7 @@ fn names_do_not_command_the_terminal() {
         command.args(words).current_dir(place.path());
         let run = start(command, Stdio::null(), To::Captured).finish();
         assert!(!run.err.contains(['\x1b', '\x07', '\u{202e}']), "{run}");
-        assert!(run.err.contains("\\033"), "{run}");
+        assert!(run.err.contains("\\u{1b}"), "{run}");
         assert_eq!(run.err.lines().count(), 1, "{run}");
     }
 }

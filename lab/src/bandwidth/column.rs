@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::worker::order::Work;
 use crate::worker::stream::Link;
-use crate::worker::work::Job;
 
 /// Which table a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +52,9 @@ pub(super) enum How {
     /// The rung of the ladder of this name.
     Rung(&'static str),
     /// One process, which works alone.
-    Alone(Job),
+    Alone(Work),
     /// A sender and a receiver, with this between them.
-    Between(Link, Job, Job),
+    Between(Link, Work, Work),
 }
 
 const fn bandwidth(id: &'static str, title: &'static str, what: &'static str, how: How) -> Column {
@@ -76,7 +76,7 @@ const fn latency(id: &'static str, title: &'static str, link: Link) -> Column {
             id,
             title,
             "one byte to another process and back, both blocking",
-            How::Between(link, Job::Ping, Job::Pong),
+            How::Between(link, Work::Ping, Work::Pong),
         )
     }
 }
@@ -87,55 +87,55 @@ pub const BANDWIDTH: [Column; 12] = [
         "pipe",
         "Pipe",
         "write(2) and read(2) of 64 KiB, two processes, a pipe as it comes",
-        How::Between(Link::Pipe, Job::Send, Job::Receive),
+        How::Between(Link::Pipe, Work::Send, Work::Receive),
     ),
     bandwidth(
         "af-unix",
         "AF_UNIX",
         "the same through a stream socket pair",
-        How::Between(Link::Unix, Job::Send, Job::Receive),
+        How::Between(Link::Unix, Work::Send, Work::Receive),
     ),
     bandwidth(
         "tcp",
         "TCP",
         "the same through TCP on the loopback interface, 1 MiB asked for in both socket buffers",
-        How::Between(Link::Tcp, Job::Send, Job::Receive),
+        How::Between(Link::Tcp, Work::Send, Work::Receive),
     ),
     bandwidth(
         "file-reread",
         "File reread",
         "read(2) of 64 KiB from the page cache, and the sum of its words",
-        How::Alone(Job::FileReread),
+        How::Alone(Work::FileReread),
     ),
     bandwidth(
         "mmap-reread",
         "Mmap reread",
         "the sum of the words of a mapped file in the page cache",
-        How::Alone(Job::MmapReread),
+        How::Alone(Work::MmapReread),
     ),
     bandwidth(
         "bcopy-libc",
         "Bcopy libc",
         "memcpy of the C library between two buffers larger than the caches",
-        How::Alone(Job::BcopyLibc),
+        How::Alone(Work::BcopyLibc),
     ),
     bandwidth(
         "bcopy-hand",
         "Bcopy hand",
         "a loop of one load and one store per 8 bytes, which no compiler may turn into memcpy",
-        How::Alone(Job::BcopyHand),
+        How::Alone(Work::BcopyHand),
     ),
     bandwidth(
         "mem-read",
         "Mem read",
         "a loop of one load per 8 bytes, summed",
-        How::Alone(Job::MemRead),
+        How::Alone(Work::MemRead),
     ),
     bandwidth(
         "mem-write",
         "Mem write",
         "a loop of one store per 8 bytes",
-        How::Alone(Job::MemWrite),
+        How::Alone(Work::MemWrite),
     ),
     bandwidth(
         "shared-memory",
@@ -188,7 +188,7 @@ pub const CONDUITS: [Column; 10] = [
         "splice file → pipe → file: by reference into the pipe, copied once into the other file's page cache",
         1,
         true,
-        How::Alone(Job::Splice),
+        How::Alone(Work::Splice),
     ),
     conduit(
         "file-file-copy",
@@ -196,7 +196,7 @@ pub const CONDUITS: [Column; 10] = [
         "read(2) from the file into a buffer, write(2) to the other file",
         2,
         true,
-        How::Alone(Job::Copy),
+        How::Alone(Work::Copy),
     ),
     conduit(
         "file-tcp-splice",
@@ -204,7 +204,7 @@ pub const CONDUITS: [Column; 10] = [
         "splice file → pipe → TCP socket; the receiver's read(2) is the only copy",
         1,
         true,
-        How::Between(Link::Tcp, Job::Splice, Job::Receive),
+        How::Between(Link::Tcp, Work::Splice, Work::Receive),
     ),
     conduit(
         "file-tcp-copy",
@@ -212,7 +212,7 @@ pub const CONDUITS: [Column; 10] = [
         "read(2) from the file, write(2) to the TCP socket, read(2) by the receiver",
         3,
         true,
-        How::Between(Link::Tcp, Job::Copy, Job::Receive),
+        How::Between(Link::Tcp, Work::Copy, Work::Receive),
     ),
     conduit(
         "file-unix-splice",
@@ -220,7 +220,7 @@ pub const CONDUITS: [Column; 10] = [
         "splice file → pipe → AF_UNIX socket; the receiver's read(2) is the only copy",
         1,
         true,
-        How::Between(Link::Unix, Job::Splice, Job::Receive),
+        How::Between(Link::Unix, Work::Splice, Work::Receive),
     ),
     conduit(
         "file-unix-copy",
@@ -228,7 +228,7 @@ pub const CONDUITS: [Column; 10] = [
         "read(2) from the file, write(2) to the AF_UNIX socket, read(2) by the receiver",
         3,
         true,
-        How::Between(Link::Unix, Job::Copy, Job::Receive),
+        How::Between(Link::Unix, Work::Copy, Work::Receive),
     ),
     conduit(
         "tee-2-splice",
@@ -236,7 +236,7 @@ pub const CONDUITS: [Column; 10] = [
         "splice file → pipe, tee to 2 pipes, each emptied into /dev/null by splice",
         0,
         false,
-        How::Alone(Job::Tee(2)),
+        How::Alone(Work::Tee(2)),
     ),
     conduit(
         "tee-2-copy",
@@ -244,7 +244,7 @@ pub const CONDUITS: [Column; 10] = [
         "read(2) from the file, write(2) to each of 2 pipes, each emptied into /dev/null by splice",
         3,
         false,
-        How::Alone(Job::Spread(2)),
+        How::Alone(Work::Spread(2)),
     ),
     conduit(
         "tee-4-splice",
@@ -252,7 +252,7 @@ pub const CONDUITS: [Column; 10] = [
         "splice file → pipe, tee to 4 pipes, each emptied into /dev/null by splice",
         0,
         false,
-        How::Alone(Job::Tee(4)),
+        How::Alone(Work::Tee(4)),
     ),
     conduit(
         "tee-4-copy",
@@ -260,7 +260,7 @@ pub const CONDUITS: [Column; 10] = [
         "read(2) from the file, write(2) to each of 4 pipes, each emptied into /dev/null by splice",
         5,
         false,
-        How::Alone(Job::Spread(4)),
+        How::Alone(Work::Spread(4)),
     ),
 ];
 

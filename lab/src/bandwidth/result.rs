@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Group;
 use super::year_2005::Row2005;
-use crate::ladder::run::{LineTravel, State};
+use crate::machine::state::State;
+use crate::rounds::by_state::ByState;
+use crate::rounds::sample::Sample;
 use crate::saved::head::Head;
 use crate::stats::Estimate;
 
@@ -14,17 +16,20 @@ pub const SCHEMA: &str = "fullbore.bandwidth/1";
 /// One run of `fullbore bandwidth`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Run {
+pub struct BandwidthRun {
     /// Of the form [`SCHEMA`].
     #[serde(flatten)]
     pub head: Head,
     /// How trials were made.
-    pub method: Method,
+    pub method: BandwidthMethod,
+    /// State of two CPUs in which most trials were made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prevailing: Option<State>,
     /// Results, in the order of the table.
-    pub columns: Vec<ColumnResult>,
+    pub columns: Vec<ByState<ColumnResult>>,
     /// Round trips of one byte; none in a run of conduits.
     #[serde(default)]
-    pub latencies: Vec<LatencyResult>,
+    pub latencies: Vec<ByState<LatencyResult>>,
     /// The row of 2005; absent in a run of conduits, which 2005 did not have.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub row_2005: Option<Row2005>,
@@ -36,7 +41,7 @@ pub struct Run {
 /// How the trials of a run were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Method {
+pub struct BandwidthMethod {
     /// CPU of the sender or of what works alone, and CPU of the receiver.
     pub cpus: [usize; 2],
     /// Rounds asked for.
@@ -86,34 +91,23 @@ pub struct ColumnResult {
     /// Whether a CPU touches the data at the end; where it does not, the rate is one of references.
     pub touches_data: bool,
     /// The trials of this state.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<Sample<ColumnFigures>>,
     /// What is doubtful about these trials.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Why this machine has no figure here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
-    /// Trials while the machine was in another state.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub apart: Vec<ColumnResult>,
 }
 
-/// One trial of a column.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What one trial of a column gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Sample {
-    /// Round, from 0.
-    pub round: usize,
+pub struct ColumnFigures {
     /// Rate.
     pub gib_per_s: f64,
     /// CPU seconds of all processes per GiB.
     pub cpu_s_per_gib: f64,
-    /// State of the machine.
-    pub state: State,
-    /// Travel time of a cache line.
-    pub line_travel_ns: LineTravel,
-    /// Share of time that the hypervisor took, on the CPU where it was more.
-    pub steal: Option<f64>,
 }
 
 /// What the round trips through one kind of connection say, in one state of the machine.
@@ -131,13 +125,10 @@ pub struct LatencyResult {
     pub us: Option<Microseconds>,
     /// The trials of this state.
     #[serde(default)]
-    pub samples: Vec<LatencySample>,
+    pub samples: Vec<Sample<TripFigures>>,
     /// Why this machine has no figure here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
-    /// Trials while the machine was in another state.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub apart: Vec<LatencyResult>,
 }
 
 /// A round trip.
@@ -152,20 +143,12 @@ pub struct Microseconds {
     pub p99: f64,
 }
 
-/// One trial of round trips.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What one trial of round trips gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct LatencySample {
-    /// Round, from 0.
-    pub round: usize,
+pub struct TripFigures {
     /// Median of the trips, in µs.
     pub median_us: f64,
     /// 99th percentile, in µs.
     pub p99_us: f64,
-    /// State of the machine.
-    pub state: State,
-    /// Travel time of a cache line.
-    pub line_travel_ns: LineTravel,
-    /// Share of time that the hypervisor took, on the CPU where it was more.
-    pub steal: Option<f64>,
 }

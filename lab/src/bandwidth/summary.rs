@@ -1,92 +1,82 @@
 //! From trials to what they say. Pure.
 
-use fullbore_sys::Error;
-
 use super::column::{Column, Group};
-use super::result::{ColumnResult, LatencyResult, LatencySample, Microseconds, Sample};
-use crate::ladder::run::{self, NOTICEABLE, State, in_rounds};
+use super::result::{ColumnFigures, ColumnResult, LatencyResult, Microseconds, TripFigures};
+use crate::machine::state::State;
+use crate::rounds::Measured;
+use crate::rounds::by_state::{ByState, prevailing, seen};
+use crate::rounds::sample::{Sample, doubts};
 use crate::stats::{self, Estimate};
 
 /// MB (10⁶ bytes) per GiB (2³⁰ bytes).
 const MB_PER_GIB: f64 = (1u64 << 30) as f64 / 1e6;
 
-/// What has been measured of one column so far.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// Rates, for all but latencies.
-    pub rates: Vec<Sample>,
-    /// Round trips, for latencies.
-    pub trips: Vec<LatencySample>,
-    /// Why trials failed.
-    pub failures: Vec<Error>,
+/// What one trial gave.
+#[derive(Clone, Debug)]
+pub(super) enum Figures {
+    Rate(ColumnFigures),
+    Trips(TripFigures),
 }
 
-/// Something that belongs to a state of the machine.
-trait InState {
-    fn state(&self) -> State;
+/// What has been measured, summed up.
+pub(super) struct Summary {
+    pub prevailing: Option<State>,
+    pub columns: Vec<ByState<ColumnResult>>,
+    pub latencies: Vec<ByState<LatencyResult>>,
 }
 
-impl InState for Sample {
-    fn state(&self) -> State {
-        self.state
+/// Sums up: `measured[i]` belongs to `columns[i]`.
+pub(super) fn sum_up(columns: &[Column], measured: &[Measured<Figures>]) -> Summary {
+    let prevailing = prevailing(seen(measured));
+    let mut summary = Summary {
+        prevailing,
+        columns: Vec::new(),
+        latencies: Vec::new(),
+    };
+    for (column, measured) in columns.iter().zip(measured) {
+        if column.group == Group::Latency {
+            let trips = kept(measured, |figures| match figures {
+                Figures::Trips(trips) => Some(trips.clone()),
+                Figures::Rate(_) => None,
+            });
+            let mut result = ByState::of(&trips, prevailing, |state, samples| {
+                trips_in(column, state, samples)
+            });
+            result.refused = measured.refused();
+            summary.latencies.push(result);
+        } else {
+            let rates = kept(measured, |figures| match figures {
+                Figures::Rate(rate) => Some(rate.clone()),
+                Figures::Trips(_) => None,
+            });
+            let mut result = ByState::of(&rates, prevailing, |state, samples| {
+                rates_in(column, state, samples)
+            });
+            result.refused = measured.refused();
+            result.main.warnings.extend(measured.doubt());
+            summary.columns.push(result);
+        }
     }
+    summary
 }
 
-impl InState for LatencySample {
-    fn state(&self) -> State {
-        self.state
-    }
-}
-
-/// The states of some trials, the one to show first: the prevailing one where it occurs.
-fn states<S: InState>(samples: &[S], prevailing: Option<State>) -> Vec<State> {
-    let mut states = run::states(samples.iter().map(S::state));
-    states.sort_by_key(|s| Some(*s) != prevailing);
-    states
-}
-
-/// The state of every trial.
-fn all_states(measured: &[Measured]) -> impl Iterator<Item = State> + Clone {
-    let rates = measured.iter().flat_map(|m| &m.rates).map(Sample::state);
-    let trips = measured.iter().flat_map(|m| &m.trips);
-    rates.chain(trips.map(LatencySample::state))
-}
-
-/// Sums up the columns that are no latencies. `measured[i]` belongs to `columns[i]`, here and below.
-#[must_use]
-pub fn rates(columns: &[Column], measured: &[Measured]) -> Vec<ColumnResult> {
-    let main = run::prevailing(all_states(measured));
-    let columns = columns.iter().zip(measured);
-    columns
-        .filter(|(column, _)| column.group != Group::Latency)
-        .map(|(column, measured)| {
-            let mut states = states(&measured.rates, main).into_iter();
-            let mut result = rates_in(column, &measured.rates, states.next());
-            result.apart = states
-                .map(|state| rates_in(column, &measured.rates, Some(state)))
-                .collect();
-            match measured.failures.last() {
-                Some(why) if result.samples.is_empty() => result.refused = Some(why.to_string()),
-                Some(why) => result.warnings.push(format!(
-                    "failed trials: {}, the last because {why}",
-                    measured.failures.len()
-                )),
-                None => {}
-            }
-            result
-        })
+/// The trials that gave figures of one kind.
+fn kept<F>(measured: &Measured<Figures>, of: fn(&Figures) -> Option<F>) -> Vec<Sample<F>> {
+    let samples = measured.samples.iter();
+    samples
+        .filter_map(|s| Some(s.with(of(&s.figures)?)))
         .collect()
 }
 
-fn rates_in(column: &Column, samples: &[Sample], state: Option<State>) -> ColumnResult {
-    let samples: Vec<_> = samples
-        .iter()
-        .filter(|s| Some(s.state) == state)
-        .cloned()
-        .collect();
-    let rates: Vec<_> = samples.iter().map(|s| s.gib_per_s).collect();
-    let gib_per_s = stats::estimate(&rates);
-    let cpu: Vec<_> = samples.iter().map(|s| s.cpu_s_per_gib).collect();
+fn rates_in(
+    column: &Column,
+    state: Option<State>,
+    samples: Vec<Sample<ColumnFigures>>,
+) -> ColumnResult {
+    let all = |which: fn(&ColumnFigures) -> f64| -> Vec<_> {
+        samples.iter().map(|s| which(&s.figures)).collect()
+    };
+    let gib_per_s = stats::estimate(&all(|f| f.gib_per_s));
     ColumnResult {
         id: column.id.into(),
         title: column.title.into(),
@@ -98,59 +88,25 @@ fn rates_in(column: &Column, samples: &[Sample], state: Option<State>) -> Column
             ci95: e.ci95.map(|end| end * MB_PER_GIB),
         }),
         gib_per_s,
-        cpu_s_per_gib: stats::median(&cpu),
+        cpu_s_per_gib: stats::median(&all(|f| f.cpu_s_per_gib)),
         copies: column.copies,
         touches_data: column.touches_data,
-        warnings: doubts(&samples, &rates),
+        warnings: doubts(&samples, |f| f.gib_per_s),
         samples,
         refused: None,
-        apart: Vec::new(),
     }
 }
 
-fn doubts(samples: &[Sample], rates: &[f64]) -> Vec<String> {
-    let named =
-        |which: Vec<bool>, what| in_rounds(samples.iter().map(|s| s.round).zip(which), what);
-    let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);
-    [
-        named(stats::outliers(rates), "outlier"),
-        named(stolen.collect(), "time stolen by the hypervisor"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// Sums up the latencies.
-#[must_use]
-pub fn latencies(columns: &[Column], measured: &[Measured]) -> Vec<LatencyResult> {
-    let main = run::prevailing(all_states(measured));
-    let columns = columns.iter().zip(measured);
-    columns
-        .filter(|(column, _)| column.group == Group::Latency)
-        .map(|(column, measured)| {
-            let mut states = states(&measured.trips, main).into_iter();
-            let mut result = trips_in(column, &measured.trips, states.next());
-            result.apart = states
-                .map(|state| trips_in(column, &measured.trips, Some(state)))
-                .collect();
-            if result.samples.is_empty() {
-                result.refused = measured.failures.last().map(Error::to_string);
-            }
-            result
-        })
-        .collect()
-}
-
-fn trips_in(column: &Column, samples: &[LatencySample], state: Option<State>) -> LatencyResult {
-    let samples: Vec<_> = samples
-        .iter()
-        .filter(|s| Some(s.state) == state)
-        .cloned()
-        .collect();
-    let all = |which: fn(&LatencySample) -> f64| samples.iter().map(which).collect::<Vec<_>>();
-    let medians = stats::estimate(&all(|s| s.median_us));
-    let p99 = stats::median(&all(|s| s.p99_us));
+fn trips_in(
+    column: &Column,
+    state: Option<State>,
+    samples: Vec<Sample<TripFigures>>,
+) -> LatencyResult {
+    let all = |which: fn(&TripFigures) -> f64| -> Vec<_> {
+        samples.iter().map(|s| which(&s.figures)).collect()
+    };
+    let medians = stats::estimate(&all(|f| f.median_us));
+    let p99 = stats::median(&all(|f| f.p99_us));
     LatencyResult {
         id: column.id.into(),
         title: column.title.into(),
@@ -162,63 +118,65 @@ fn trips_in(column: &Column, samples: &[LatencySample], state: Option<State>) ->
         }),
         samples,
         refused: None,
-        apart: Vec::new(),
     }
-}
-
-/// What a reader of the whole run should know about the machine's states.
-#[must_use]
-pub fn warnings(measured: &[Measured]) -> Vec<String> {
-    let states = run::states(all_states(measured));
-    run::state_warnings(
-        &states,
-        "figures of two processes would be better on near ones",
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bandwidth::column::columns;
-    use crate::ladder::run::LineTravel;
+    use crate::machine::conditions::Conditions;
+    use crate::machine::state::LineTravel;
+    use fullbore_sys::Error;
 
-    fn sample(round: usize, gib_per_s: f64, state: State) -> Sample {
-        Sample {
-            round,
-            gib_per_s,
-            cpu_s_per_gib: 0.5,
+    fn sample(round: usize, state: State, figures: Figures) -> Sample<Figures> {
+        let conditions = Conditions {
             state,
             line_travel_ns: LineTravel::default(),
             steal: Some(0.0),
-        }
+        };
+        Sample::new(round, conditions, figures)
     }
 
-    fn trip(round: usize, us: f64, state: State) -> LatencySample {
-        LatencySample {
-            round,
+    fn rate(round: usize, gib_per_s: f64, state: State) -> Sample<Figures> {
+        let figures = ColumnFigures {
+            gib_per_s,
+            cpu_s_per_gib: 0.5,
+        };
+        sample(round, state, Figures::Rate(figures))
+    }
+
+    fn trip(round: usize, us: f64, state: State) -> Sample<Figures> {
+        let figures = TripFigures {
             median_us: us,
             p99_us: us * 2.0,
-            state,
-            line_travel_ns: LineTravel::default(),
-            steal: None,
-        }
+        };
+        sample(round, state, Figures::Trips(figures))
+    }
+
+    fn nothing(columns: &[Column]) -> Vec<Measured<Figures>> {
+        columns.iter().map(|_| Measured::default()).collect()
     }
 
     #[test]
     fn states_are_never_pooled_and_the_prevailing_one_comes_first() {
         let columns = columns(false);
-        let mut measured = vec![Measured::default(); columns.len()];
+        let mut measured = nothing(&columns);
         for round in 0..9 {
-            let (rate, state) = if round < 3 {
+            let (value, state) = if round < 3 {
                 (4.0, State::Near)
             } else {
                 (1.0, State::Far)
             };
-            measured[0].rates.push(sample(round, rate, state));
-            measured[3].rates.push(sample(round, 9.0, State::OneCpu));
-            measured[12].trips.push(trip(round, 10.0 / rate, state));
+            measured[0].samples.push(rate(round, value, state));
+            measured[3].samples.push(rate(round, 9.0, State::OneCpu));
+            measured[12].samples.push(trip(round, 10.0 / value, state));
         }
-        let results = rates(&columns, &measured);
+        let Summary {
+            columns: results,
+            latencies: trips,
+            prevailing,
+        } = sum_up(&columns, &measured);
         assert_eq!(results.len(), 12);
         assert_eq!(
             (results[0].state, results[0].samples.len()),
@@ -228,31 +186,32 @@ mod tests {
         assert!((results[0].mb_per_s.unwrap().median - 1_073.741_824).abs() < 1e-9);
         assert_eq!(results[0].apart[0].gib_per_s.unwrap().median, 4.0);
         assert!(results[3].apart.is_empty());
-        let trips = latencies(&columns, &measured);
-        assert_eq!(trips.len(), 3);
+        assert_eq!((trips.len(), prevailing), (3, Some(State::Far)));
         let far = trips[0].us.unwrap();
         assert_eq!((far.median, far.p99), (10.0, 20.0));
         assert_eq!(trips[0].apart[0].us.unwrap().median, 2.5);
-        assert!(warnings(&measured)[0].contains("near, far"));
     }
 
     #[test]
     fn what_failed_is_refused_with_its_reason_and_the_rest_stays() {
         let columns = columns(false);
-        let mut measured = vec![Measured::default(); columns.len()];
+        let mut measured = nothing(&columns);
         measured[2]
             .failures
             .push(Error::new("no TCP", "reason", ""));
         measured[14]
             .failures
             .push(Error::new("no TCP", "reason", ""));
-        measured[1].rates.push(sample(1, 2.0, State::Near));
+        measured[1].samples.push(rate(1, 2.0, State::Near));
         measured[1].failures.push(Error::new("once", "reason", ""));
-        let results = rates(&columns, &measured);
+        let Summary {
+            columns: results,
+            latencies: trips,
+            ..
+        } = sum_up(&columns, &measured);
         assert_eq!(results[2].refused.as_deref(), Some("no TCP: reason"));
         assert!(results[1].refused.is_none());
         assert!(results[1].warnings[0].starts_with("failed trials: 1"));
-        let trips = latencies(&columns, &measured);
         assert_eq!(trips[2].refused.as_deref(), Some("no TCP: reason"));
         assert!(trips[0].refused.is_none() && trips[0].us.is_none());
     }
@@ -260,17 +219,17 @@ mod tests {
     #[test]
     fn doubtful_trials_are_flagged_and_stay() {
         let columns = columns(true);
-        let mut measured = vec![Measured::default(); columns.len()];
+        let mut measured = nothing(&columns);
         for round in 0..7 {
-            let rate = if round == 4 {
+            let value = if round == 4 {
                 40.0
             } else {
                 4.0 + 0.01 * round as f64
             };
-            measured[0].rates.push(sample(round, rate, State::OneCpu));
+            measured[0].samples.push(rate(round, value, State::OneCpu));
         }
-        measured[0].rates[2].steal = Some(0.5);
-        let result = &rates(&columns, &measured)[0];
+        measured[0].samples[2].steal = Some(0.5);
+        let result = &sum_up(&columns, &measured).columns[0];
         assert_eq!(result.samples.len(), 7);
         assert_eq!(
             result.warnings,

@@ -9,7 +9,8 @@ use super::Group;
 use super::plain;
 use crate::machine::Machine;
 use crate::saved::load::Saved;
-use crate::worker::trial::Until;
+use crate::show::number::memory;
+use crate::worker::timing::Until;
 
 /// Something that is not the same in every group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,10 +54,7 @@ fn hardware(machine: &Machine, push: &mut impl FnMut(&str, String)) {
     caches.sort_unstable();
     caches.dedup();
     push("last-level cache", caches.join(", "));
-    // To a tenth of a GiB: what a kernel keeps for itself differs by some KiB from boot to boot.
-    let memory = machine.memory_total;
-    let memory = memory.map(|n| format!("{:.1}GiB", n as f64 / (1u64 << 30) as f64));
-    push("memory", plain(memory.as_deref()));
+    push("memory", plain(machine.memory_total.map(memory).as_deref()));
     let hypervisor = match machine.hypervisor {
         None => "none seen".into(),
         Some(kind) => format!("{kind:?}").to_lowercase(),

@@ -4,7 +4,7 @@ use super::Figure;
 use super::Row;
 use super::Unit;
 use super::series::Series;
-use crate::ladder::run::State;
+use crate::machine::state::State;
 use crate::stats;
 
 /// One row to be.

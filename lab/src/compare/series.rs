@@ -3,8 +3,11 @@
 use fullbore_sys::size::Size;
 
 use super::Unit;
-use crate::bandwidth::result as bandwidth;
-use crate::ladder::run::{self, State};
+use crate::bandwidth::result::BandwidthRun;
+use crate::ladder::run::{Run, RungResult};
+use crate::machine::state::State;
+use crate::rounds::by_state::{ByState, states};
+use crate::rounds::sample::{Sample, pairs};
 use crate::saved::load::Saved;
 use crate::sweep::Sweep;
 
@@ -20,27 +23,28 @@ pub(super) struct Series {
     pub to_first: Vec<f64>,
 }
 
-/// One trial, whatever it was.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    round: usize,
-    state: State,
-    value: f64,
-}
-
-fn trial(round: usize, state: State, value: f64) -> Trial {
-    Trial {
-        round,
-        state,
-        value,
-    }
-}
-
-/// All trials of one thing.
+/// All trials of one thing, in the unit's values.
 struct Thing {
     id: String,
     unit: Unit,
-    trials: Vec<Trial>,
+    trials: Vec<Sample<f64>>,
+}
+
+impl Thing {
+    fn new<'a, F: 'a>(
+        id: impl Into<String>,
+        unit: Unit,
+        samples: impl Iterator<Item = &'a Sample<F>>,
+        value: impl Fn(&F) -> Option<f64>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            unit,
+            trials: samples
+                .filter_map(|s| Some(s.with(value(&s.figures)?)))
+                .collect(),
+        }
+    }
 }
 
 /// Everything that a run measured, in its order. A profile measured nothing that could be compared.
@@ -56,19 +60,20 @@ pub(super) fn series(run: &Saved) -> Vec<Series> {
         .position(|t| t.unit == Unit::GibPerS && !t.trials.is_empty());
     let mut all = Vec::new();
     for (i, thing) in things.iter().enumerate() {
-        let states = run::states(thing.trials.iter().map(|t| t.state));
         let first = first.filter(|first| *first != i && thing.unit == Unit::GibPerS);
-        for state in states {
-            let of_state = || thing.trials.iter().filter(|t| t.state == state);
+        for state in states(thing.trials.iter().map(|t| t.state)) {
+            let of_state = thing.trials.iter().filter(|t| t.state == state);
+            let of_state: Vec<_> = of_state.cloned().collect();
             let to_first = first.map_or(Vec::new(), |first| {
-                let first = &things[first].trials;
-                of_state().filter_map(|t| ratio(t, first)).collect()
+                let pairs = pairs(&of_state, &things[first].trials, |v| *v, |v| *v);
+                let ratios = pairs.into_iter().map(|(value, first)| value / first);
+                ratios.filter(|ratio| ratio.is_finite()).collect()
             });
             all.push(Series {
                 id: thing.id.clone(),
                 unit: thing.unit,
                 state,
-                values: of_state().map(|t| t.value).collect(),
+                values: of_state.iter().map(|t| t.figures).collect(),
                 to_first,
             });
         }
@@ -76,79 +81,39 @@ pub(super) fn series(run: &Saved) -> Vec<Series> {
     all
 }
 
-/// A trial on one CPU is compared whatever the distance to the other CPU was.
-fn ratio(trial: &Trial, first: &[Trial]) -> Option<f64> {
-    let either_is_one_cpu =
-        |other: &Trial| trial.state == State::OneCpu || other.state == State::OneCpu;
-    let same = |other: &&Trial| {
-        other.round == trial.round && (other.state == trial.state || either_is_one_cpu(other))
-    };
-    let ratio = trial.value / first.iter().find(same)?.value;
-    ratio.is_finite().then_some(ratio)
-}
-
-fn ladder(run: &run::Run) -> Vec<Thing> {
-    let thing = |rung: &run::RungResult| {
-        let all = std::iter::once(rung).chain(&rung.apart);
-        let trials = all
-            .flat_map(|r| &r.samples)
-            .map(|s| trial(s.round, s.state, s.gib_per_s));
-        Thing {
-            id: rung.id.clone(),
-            unit: Unit::GibPerS,
-            trials: trials.collect(),
-        }
+fn ladder(run: &Run) -> Vec<Thing> {
+    let thing = |rung: &ByState<RungResult>| {
+        let samples = rung.all().flat_map(|r| &r.samples);
+        Thing::new(&rung.id, Unit::GibPerS, samples, |f| Some(f.gib_per_s))
     };
     run.rungs.iter().map(thing).collect()
 }
 
 /// Cells, then the round trips of every capacity, which the cells of one capacity repeat.
 fn cells(sweep: &Sweep) -> Vec<Thing> {
-    let rates = sweep.cells.iter().map(|cell| Thing {
-        id: format!("{} into {}", Size(cell.buffer), Size(cell.capacity)),
-        unit: Unit::GibPerS,
-        trials: cell
-            .samples
-            .iter()
-            .map(|s| trial(s.round, s.state, s.gib_per_s))
-            .collect(),
+    let rates = sweep.cells.iter().map(|cell| {
+        let id = format!("{} into {}", Size(cell.buffer), Size(cell.capacity));
+        let samples = cell.all().flat_map(|c| &c.samples);
+        Thing::new(id, Unit::GibPerS, samples, |f| Some(f.gib_per_s))
     });
     let trips = sweep.cells.chunk_by(|a, b| a.capacity == b.capacity);
-    let trips = trips.map(|row| Thing {
-        id: format!("1 B through {}", Size(row[0].capacity)),
-        unit: Unit::Us,
-        trials: row
-            .iter()
-            .flat_map(|cell| &cell.samples)
-            .filter_map(|s| Some(trial(s.round, s.state, s.round_trips?.median_us)))
-            .collect(),
+    let trips = trips.map(|row| {
+        let id = format!("1 B through {}", Size(row[0].capacity));
+        let samples = row.iter().flat_map(|c| c.all()).flat_map(|c| &c.samples);
+        Thing::new(id, Unit::Us, samples, |f| Some(f.round_trips?.median_us))
     });
     rates.chain(trips).collect()
 }
 
 /// Columns, then round trips.
-fn columns(run: &bandwidth::Run) -> Vec<Thing> {
+fn columns(run: &BandwidthRun) -> Vec<Thing> {
     let rates = run.columns.iter().map(|column| {
-        let all = std::iter::once(column).chain(&column.apart);
-        let trials = all
-            .flat_map(|c| &c.samples)
-            .map(|s| trial(s.round, s.state, s.gib_per_s));
-        Thing {
-            id: column.id.clone(),
-            unit: Unit::GibPerS,
-            trials: trials.collect(),
-        }
+        let samples = column.all().flat_map(|c| &c.samples);
+        Thing::new(&column.id, Unit::GibPerS, samples, |f| Some(f.gib_per_s))
     });
     let trips = run.latencies.iter().map(|latency| {
-        let all = std::iter::once(latency).chain(&latency.apart);
-        let trials = all
-            .flat_map(|l| &l.samples)
-            .map(|s| trial(s.round, s.state, s.median_us));
-        Thing {
-            id: latency.id.clone(),
-            unit: Unit::Us,
-            trials: trials.collect(),
-        }
+        let samples = latency.all().flat_map(|l| &l.samples);
+        Thing::new(&latency.id, Unit::Us, samples, |f| Some(f.median_us))
     });
     rates.chain(trips).collect()
 }

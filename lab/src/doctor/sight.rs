@@ -10,8 +10,8 @@ use fullbore_sys::Error;
 
 use super::Check;
 use super::Presence;
-use crate::gup::test_file;
 use crate::machine::read_number;
+use crate::worker::gup_trial::test_file;
 
 pub(super) struct Facts {
     /// kernel.perf_event_paranoid

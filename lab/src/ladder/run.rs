@@ -2,20 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use fullbore_sys::Error;
-
-use super::rung::{Place, Rung};
+use super::rung::{Place, Rung, Series};
 use crate::machine::memory_rates::MemoryRates;
-pub use crate::machine::state::{LineTravel, State};
-pub(crate) use crate::machine::state::{prevailing, state_warnings, states};
+use crate::machine::state::{LineTravel, State};
+use crate::rounds::Measured;
+use crate::rounds::by_state::{ByState, prevailing, seen};
+use crate::rounds::sample::{self, NOTICEABLE, Sample, in_rounds};
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
 use crate::worker::pair::Reports;
 use crate::worker::side::Path;
-use crate::worker::trial::{SideReport, Until};
+use crate::worker::side_report::SideReport;
+use crate::worker::timing::Until;
 
 /// Name and version of the saved form.
-pub const SCHEMA: &str = "fullbore.ladder/1";
+pub const SCHEMA: &str = "fullbore.ladder/2";
 
 /// One climb of the ladder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,12 +26,15 @@ pub struct Run {
     #[serde(flatten)]
     pub head: Head,
     /// How trials were made.
-    pub method: Method,
+    pub method: LadderMethod,
     /// Rates of memory without a pipe; absent where they were not measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory: Option<MemoryRates>,
+    /// State of two CPUs in which most trials were made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prevailing: Option<State>,
     /// Results, lowest rung first.
-    pub rungs: Vec<RungResult>,
+    pub rungs: Vec<ByState<RungResult>>,
     /// What a reader of the whole run should know.
     pub warnings: Vec<String>,
 }
@@ -38,7 +42,7 @@ pub struct Run {
 /// How the trials of a run were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Method {
+pub struct LadderMethod {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
     /// CPUs of all pairs, where several ran at once.
@@ -56,20 +60,12 @@ pub struct Method {
     pub seed: u64,
 }
 
-/// One trial of one rung.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What one trial of a rung gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Sample {
-    /// Round, from 0.
-    pub round: usize,
+pub struct PairFigures {
     /// Rate of the reader, in GiB/s; of all readers together where several pairs ran at once.
     pub gib_per_s: f64,
-    /// State of the machine.
-    pub state: State,
-    /// Travel time of a cache line.
-    pub line_travel_ns: LineTravel,
-    /// Share of time that the hypervisor took from the two CPUs, the larger of both.
-    pub steal: Option<f64>,
     /// The writing side.
     pub writer: SideReport,
     /// The reading side.
@@ -79,33 +75,19 @@ pub struct Sample {
     pub others: Vec<Reports>,
 }
 
-impl Sample {
-    /// A sample of what both sides reported on these CPUs.
-    #[must_use]
-    pub fn new(
-        round: usize,
-        cpus: (usize, usize),
-        reports: Reports,
-        others: Vec<Reports>,
-        line_travel_ns: LineTravel,
-        steal: Option<f64>,
-    ) -> Self {
-        let rate = |r: &SideReport| r.bytes as f64 / (1u64 << 30) as f64 / r.seconds.max(1e-9);
-        let all = others.iter().map(|r| rate(&r.reader)).sum::<f64>();
-        Self {
-            round,
-            gib_per_s: rate(&reports.reader) + all,
-            state: if cpus.0 == cpus.1 {
-                State::OneCpu
-            } else {
-                line_travel_ns.state()
-            },
-            line_travel_ns,
-            steal,
-            writer: reports.writer,
-            reader: reports.reader,
+impl PairFigures {
+    /// What all pairs reported; `None` where there are none.
+    pub(crate) fn new(reports: Vec<Reports>) -> Option<Self> {
+        let mut reports = reports.into_iter();
+        let Reports { writer, reader } = reports.next()?;
+        let others: Vec<_> = reports.collect();
+        let all: f64 = others.iter().map(|r| r.reader.gib_per_s()).sum();
+        Some(Self {
+            gib_per_s: reader.gib_per_s() + all,
+            writer,
+            reader,
             others,
-        }
+        })
     }
 
     /// Both sides of every pair.
@@ -147,17 +129,24 @@ impl Sample {
 pub struct RungResult {
     /// Name.
     pub id: String,
+    /// The part of the ladder that it belongs to; absent in older runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub series: Option<Series>,
     /// State of the machine in these trials.
     pub state: Option<State>,
     /// Rate.
     pub gib_per_s: Option<Estimate>,
     /// The trials of this state.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<Sample<PairFigures>>,
     /// Against the first rung of the run, round by round.
     pub ratio_to_first: Option<Estimate>,
-    /// Against the rung before.
-    pub ratio_to_previous: Option<Estimate>,
-    /// What the ratio to the rung before says.
+    /// The rung that this one changes; in older runs the one before. Absent where it changes none that was climbed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub baseline: Option<String>,
+    /// Against that one, round by round.
+    #[serde(alias = "ratio_to_previous")]
+    pub ratio_to_baseline: Option<Estimate>,
+    /// What that ratio says.
     pub verdict: Option<Verdict>,
     /// Nanoseconds per 4096 bytes.
     pub ns_per_page: Option<f64>,
@@ -182,111 +171,76 @@ pub struct RungResult {
     /// Why this machine cannot climb this rung.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
-    /// Trials of the same rung while the machine was in another state.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub apart: Vec<RungResult>,
 }
 
 /// Path of both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathPair {
-    /// Way in.
+    /// Write method.
     pub writer: Path,
-    /// Way out.
+    /// Read method.
     pub reader: Path,
 }
 
-/// More than this share of stolen or waited-for time is flagged.
-pub(crate) const NOTICEABLE: f64 = 0.02;
-
-/// Sums up what has been measured so far. `samples[i]` and the errors in `failures[i]` belong to `rungs[i]`.
+/// Sums up what has been measured so far: `measured[i]` is of `rungs[i]`.
 #[must_use]
-pub fn summarise(
+pub fn sum_up(
     rungs: &[Rung],
-    samples: &[Vec<Sample>],
-    failures: &[Vec<Error>],
-) -> Vec<RungResult> {
-    let main = prevailing_state(samples);
-    let mut results = Vec::new();
-    for (i, rung) in rungs.iter().enumerate() {
-        let previous = i.checked_sub(1).map(|p| &samples[p][..]);
-        let of_state = |state| {
-            let first = (i > 0).then(|| &samples[0][..]);
-            one_state(rung, &samples[i], state, first, previous)
-        };
-        // Where both sides share a CPU, the distance to another one does not matter.
-        let states = states(samples[i].iter().map(|s| s.state));
-        let mine = states
-            .iter()
-            .copied()
-            .find(|s| Some(*s) == main || *s == State::OneCpu);
-        let mine = mine.or(states.first().copied());
-        let mut result = of_state(mine);
-        result.apart = states
-            .into_iter()
-            .filter(|s| Some(*s) != mine)
-            .map(|s| of_state(Some(s)))
-            .collect();
-        match failures.get(i).and_then(|f| Some((f.len(), f.last()?))) {
-            Some((_, e)) if result.samples.is_empty() => result.refused = Some(e.to_string()),
-            Some((n, why)) => result
-                .warnings
-                .push(format!("failed trials: {n}, the last because {why}")),
-            None => {}
-        }
-        results.push(result);
-    }
-    results
-}
-
-/// What a reader of the whole run should know.
-#[must_use]
-pub fn warnings(samples: &[Vec<Sample>]) -> Vec<String> {
-    let states = states(samples.iter().flatten().map(|s| s.state));
-    state_warnings(&states, "figures of two CPUs would be higher on near ones")
-}
-
-/// The state of most trials on two CPUs.
-fn prevailing_state(samples: &[Vec<Sample>]) -> Option<State> {
-    prevailing(samples.iter().flatten().map(|s| s.state))
+    measured: &[Measured<PairFigures>],
+) -> (Option<State>, Vec<ByState<RungResult>>) {
+    let main = prevailing(seen(measured));
+    let results = rungs.iter().zip(measured).enumerate();
+    let results = results.map(|(i, (rung, of_rung))| {
+        let first = (i > 0).then_some(&measured[0].samples[..]);
+        let baseline = rung.baseline_among(rungs);
+        let baseline = baseline.map(|b| (&*rungs[b].id, &measured[b].samples[..]));
+        let mut result = ByState::of(&of_rung.samples, main, |state, samples| {
+            one_state(rung, samples, state, first, baseline)
+        });
+        result.refused = of_rung.refused();
+        result.main.warnings.extend(of_rung.doubt());
+        result
+    });
+    (main, results.collect())
 }
 
 fn one_state(
     rung: &Rung,
-    samples: &[Sample],
+    samples: Vec<Sample<PairFigures>>,
     state: Option<State>,
-    first: Option<&[Sample]>,
-    previous: Option<&[Sample]>,
+    first: Option<&[Sample<PairFigures>]>,
+    baseline: Option<(&str, &[Sample<PairFigures>])>,
 ) -> RungResult {
-    let samples: Vec<_> = samples
-        .iter()
-        .filter(|s| Some(s.state) == state)
-        .cloned()
-        .collect();
-    let rates: Vec<_> = samples.iter().map(|s| s.gib_per_s).collect();
-    let gib_per_s = stats::estimate(&rates);
-    let median = |value: &dyn Fn(&Sample) -> f64| {
-        stats::median(&samples.iter().map(value).collect::<Vec<_>>())
+    let rate = |f: &PairFigures| f.gib_per_s;
+    let pairs = |others: &[Sample<PairFigures>]| sample::pairs(&samples, others, rate, rate);
+    let median = |value: &dyn Fn(&PairFigures) -> f64| {
+        stats::median(
+            &samples
+                .iter()
+                .map(|s| value(&s.figures))
+                .collect::<Vec<_>>(),
+        )
     };
-    let both = |value: fn(&SideReport) -> u64| median(&|s| s.per_gib(|side| value(side) as f64));
+    let both = |value: fn(&SideReport) -> u64| median(&|f| f.per_gib(|side| value(side) as f64));
     let travel = |which: fn(&LineTravel) -> Option<f64>| {
-        let times: Vec<_> = samples
-            .iter()
-            .filter_map(|s| which(&s.line_travel_ns))
-            .collect();
-        stats::median(&times)
+        let times = samples.iter().filter_map(|s| which(&s.line_travel_ns));
+        stats::median(&times.collect::<Vec<_>>())
     };
-    let to_previous = previous.map(|p| pairs(&samples, p)).unwrap_or_default();
-    let ratio_to_previous = stats::paired_ratio(&to_previous);
+    let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
+    let gib_per_s = stats::estimate(&rates);
+    let to_baseline = baseline.map(|(_, b)| pairs(b)).unwrap_or_default();
+    let ratio_to_baseline = stats::paired_ratio(&to_baseline);
     RungResult {
         id: rung.id.to_string(),
+        series: Some(rung.series),
         state,
-        ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(&samples, f))),
-        verdict: ratio_to_previous.map(|r| stats::verdict(&r, to_previous.len())),
-        ratio_to_previous,
+        ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(f))),
+        baseline: baseline.map(|(id, _)| id.to_owned()),
+        verdict: ratio_to_baseline.map(|r| stats::verdict(&r, to_baseline.len())),
+        ratio_to_baseline,
         ns_per_page: gib_per_s.map(|e| 4096e9 / (e.median * (1u64 << 30) as f64)),
-        cpu_s_per_gib: median(&Sample::cpu_s_per_gib),
+        cpu_s_per_gib: median(&PairFigures::cpu_s_per_gib),
         calls_per_gib: both(|s| s.calls),
         eagain_per_gib: both(|s| s.eagain),
         context_switches_per_gib: both(|s| s.voluntary_switches + s.involuntary_switches),
@@ -294,80 +248,49 @@ fn one_state(
         touches_data: rung.touches_data(),
         sound: rung.sound,
         path: samples.last().map(|s| PathPair {
-            writer: s.writer.path.clone(),
-            reader: s.reader.path.clone(),
+            writer: s.figures.writer.path.clone(),
+            reader: s.figures.reader.path.clone(),
         }),
         line_travel_ns: LineTravel {
             before: travel(|t| t.before),
             after: travel(|t| t.after),
         },
-        warnings: doubts(rung, &samples, &rates),
+        warnings: doubts(rung, &samples),
         samples,
         refused: None,
-        apart: Vec::new(),
     }
 }
 
-/// Pairs of the same round. A rung on one CPU is compared whatever the distance to the other CPU was.
-fn pairs(samples: &[Sample], others: &[Sample]) -> Vec<(f64, f64)> {
-    let comparable = |a: &Sample, b: &Sample| {
-        a.round == b.round
-            && (a.state == b.state || a.state == State::OneCpu || b.state == State::OneCpu)
-    };
-    samples
-        .iter()
-        .filter_map(|s| {
-            let other = others.iter().find(|o| comparable(s, o))?;
-            Some((s.gib_per_s, other.gib_per_s))
-        })
-        .collect()
-}
-
-/// `what`, and in which of the trials, each given by its round, if in any.
-pub(crate) fn in_rounds(trials: impl Iterator<Item = (usize, bool)>, what: &str) -> Option<String> {
-    let rounds: Vec<_> = trials
-        .filter(|(_, doubtful)| *doubtful)
-        .map(|(round, _)| (round + 1).to_string())
-        .collect();
-    let noun = if rounds.len() == 1 { "round" } else { "rounds" };
-    (!rounds.is_empty()).then(|| format!("{what} in {noun} {}", rounds.join(", ")))
-}
-
-fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
+fn doubts(rung: &Rung, samples: &[Sample<PairFigures>]) -> Vec<String> {
     let trials =
         |which: Vec<bool>, what| in_rounds(samples.iter().map(|s| s.round).zip(which), what);
-    let mut doubts = Vec::new();
-    doubts.extend(trials(stats::outliers(rates), "outlier"));
-    let stolen = samples.iter().map(|s| s.steal.unwrap_or(0.0) > NOTICEABLE);
-    doubts.extend(trials(stolen.collect(), "time stolen by the hypervisor"));
+    let mut doubts = sample::doubts(samples, |f| f.gib_per_s);
     if rung.place == Place::TwoCpus {
         let shared = samples
             .iter()
-            .map(|s| s.state != State::OneCpu && s.waited_for_cpu() > NOTICEABLE);
+            .map(|s| s.state != State::OneCpu && s.figures.waited_for_cpu() > NOTICEABLE);
         doubts.extend(trials(
             shared.collect(),
             "a pinned CPU was shared with other work",
         ));
     }
     let asked = rung.config.write_with.to_string();
-    let writers = |s: &Sample| Path::of_all(s.pairs().map(|(writer, _)| &writer.path));
+    let writers =
+        |s: &Sample<PairFigures>| Path::of_all(s.figures.pairs().map(|(writer, _)| &writer.path));
     let of_trials: Vec<_> = samples.iter().map(writers).collect();
-    let note = |path: &Path| path.note.clone();
-    let last = samples.last();
+    let last = samples.last().map(|s| &s.figures);
+    let note = |side: fn(&PairFigures) -> &SideReport, name| {
+        let note = side(last?).path.note.as_ref()?;
+        Some(format!("{name}: {note}"))
+    };
     match Path::of_all(&of_trials).left(&asked) {
         Some(left) => {
             let which = of_trials.iter().map(|p| p.left(&asked).is_some());
             doubts.extend(trials(which.collect(), &format!("writer: {left},")));
         }
-        None => doubts.extend(
-            last.and_then(|s| note(&s.writer.path))
-                .map(|n| format!("writer: {n}")),
-        ),
+        None => doubts.extend(note(|f| &f.writer, "writer")),
     }
-    doubts.extend(
-        last.and_then(|s| note(&s.reader.path))
-            .map(|n| format!("reader: {n}")),
-    );
+    doubts.extend(note(|f| &f.reader, "reader"));
     doubts
 }
 
@@ -375,8 +298,9 @@ fn doubts(rung: &Rung, samples: &[Sample], rates: &[f64]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::ladder::rung::ladder;
+    use crate::machine::conditions::Conditions;
 
-    fn sample(round: usize, gib_per_s: f64, ns: f64) -> Sample {
+    fn sample(round: usize, gib_per_s: f64, ns: f64) -> Sample<PairFigures> {
         let side = SideReport {
             seconds: 1.0,
             bytes: (gib_per_s * (1u64 << 30) as f64) as u64,
@@ -391,19 +315,36 @@ mod tests {
             writer: side.clone(),
             reader: side,
         };
-        Sample::new(round, (0, 1), reports, Vec::new(), travel, Some(0.0))
+        let conditions = Conditions {
+            state: travel.state(),
+            line_travel_ns: travel,
+            steal: Some(0.0),
+        };
+        Sample::new(round, conditions, PairFigures::new(vec![reports]).unwrap())
+    }
+
+    fn measured(samples: Vec<Sample<PairFigures>>) -> Measured<PairFigures> {
+        Measured {
+            samples,
+            failures: Vec::new(),
+        }
     }
 
     #[test]
     fn states_are_never_pooled() {
-        let rungs = &ladder()[..2];
+        let rungs: Vec<_> = ladder()
+            .into_iter()
+            .filter(|r| r.id == "write-read" || r.id == "vmsplice-read")
+            .collect();
         let mut samples = vec![Vec::new(), Vec::new()];
         for round in 0..9 {
             let (scale, ns) = if round < 6 { (1.0, 60.0) } else { (0.1, 900.0) };
             samples[0].push(sample(round, 2.0 * scale, ns));
             samples[1].push(sample(round, 6.0 * scale, ns));
         }
-        let results = summarise(rungs, &samples, &[]);
+        let measured: Vec<_> = samples.into_iter().map(measured).collect();
+        let (prevailing, results) = sum_up(&rungs, &measured);
+        assert_eq!(prevailing, Some(State::Near));
         assert_eq!(results[1].state, Some(State::Near));
         assert_eq!(results[1].samples.len(), 6);
         assert!((results[1].gib_per_s.unwrap().median - 6.0).abs() < 1e-6);
@@ -411,19 +352,12 @@ mod tests {
         assert_eq!((far.state, far.samples.len()), (Some(State::Far), 3));
         assert!((far.gib_per_s.unwrap().median - 0.6).abs() < 1e-6);
         assert!((far.ratio_to_first.unwrap().median - 3.0).abs() < 1e-6);
-        assert_eq!(warnings(&samples).len(), 1);
-    }
-
-    #[test]
-    fn a_trial_in_which_the_cpus_moved_stands_alone() {
-        let mut moved = sample(0, 1.0, 60.0);
-        moved.line_travel_ns.after = Some(900.0);
-        assert_eq!(moved.line_travel_ns.state(), State::Moved);
+        assert_eq!(far.baseline.as_deref(), Some("write-read"));
     }
 
     #[test]
     fn figures_per_gib_and_per_page_follow_from_the_reports() {
-        let results = summarise(&ladder()[..1], &[vec![sample(0, 4.0, 60.0)]], &[]);
+        let results = sum_up(&ladder()[..1], &[measured(vec![sample(0, 4.0, 60.0)])]).1;
         let result = &results[0];
         assert!((result.cpu_s_per_gib.unwrap() - 0.25).abs() < 1e-6);
         assert!((result.ns_per_page.unwrap() - 953.67).abs() < 0.1);
@@ -436,14 +370,14 @@ mod tests {
         let rung = rungs.iter().find(|r| r.id == "fresh-read").unwrap();
         let mut samples: Vec<_> = (0..3).map(|r| sample(r, 4.0, 60.0)).collect();
         for (sample, by_write) in samples.iter_mut().zip([0, 1 << 30, 0]) {
-            let path = &mut sample.writer.path;
+            let path = &mut sample.figures.writer.path;
             path.bytes_by.insert("fresh".into(), 2 << 30);
             if by_write > 0 {
                 path.bytes_by.insert("write".into(), by_write);
                 path.note = Some("huge pages refused".into());
             }
         }
-        let result = &summarise(std::slice::from_ref(rung), &[samples], &[])[0];
+        let result = &sum_up(std::slice::from_ref(rung), &[measured(samples)]).1[0];
         assert_eq!(
             result.warnings,
             ["writer: 1GiB of 7GiB went by write, not fresh: huge pages refused, in round 2"]
@@ -454,8 +388,8 @@ mod tests {
     fn stolen_time_and_shared_cpus_are_flagged_not_dropped() {
         let mut samples: Vec<_> = (0..7).map(|r| sample(r, 4.0, 60.0)).collect();
         samples[2].steal = Some(0.1);
-        samples[4].reader.run_queue_wait_s = Some(0.3);
-        let result = &summarise(&ladder()[..1], &[samples], &[])[0];
+        samples[4].figures.reader.run_queue_wait_s = Some(0.3);
+        let result = &sum_up(&ladder()[..1], &[measured(samples)]).1[0];
         assert_eq!(result.samples.len(), 7);
         let text = result.warnings.join("; ");
         assert!(

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::profiled::SideProfile;
 use crate::ladder::rung;
-use crate::worker::trial::Role;
+use crate::profile::profiled::Role;
 
 /// A side's name.
 #[must_use]
@@ -118,6 +118,7 @@ mod tests {
                 samples: 100,
                 share: 0.6,
                 ns_per_page: 1.0,
+                ns_per_page_ci95: None,
                 top: Vec::new(),
             }],
             folded: Vec::new(),

@@ -40,6 +40,7 @@ pub fn causes(folded: &[Folded], on_cpu_s: f64, hidden_s: f64, pages: f64) -> Ve
                 samples,
                 share: share(samples),
                 ns_per_page: ns_per_page(share(samples)),
+                ns_per_page_ci95: None,
                 top: top
                     .into_iter()
                     .take(TOP)
@@ -57,6 +58,7 @@ pub fn causes(folded: &[Folded], on_cpu_s: f64, hidden_s: f64, pages: f64) -> Ve
             samples: 0,
             share: hidden,
             ns_per_page: ns_per_page(hidden),
+            ns_per_page_ci95: None,
             top: Vec::new(),
         });
     }

@@ -3,10 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
+use crate::machine::state::{LineTravel, State};
+use crate::rounds::by_state::ByState;
+use crate::rounds::sample::Sample;
 use crate::saved::head::Head;
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.profile/1";
+
+fn one() -> usize {
+    1
+}
 
 /// A profile of some rungs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,9 +23,12 @@ pub struct Profile {
     #[serde(flatten)]
     pub head: Head,
     /// How it was made.
-    pub method: Method,
+    pub method: ProfileMethod,
+    /// State of two CPUs in which most trials were made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prevailing: Option<State>,
     /// Results, lowest rung first.
-    pub rungs: Vec<RungProfile>,
+    pub rungs: Vec<ByState<RungProfile>>,
     /// What a reader of the whole profile should know.
     pub warnings: Vec<String>,
 }
@@ -26,11 +36,20 @@ pub struct Profile {
 /// How a profile was made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Method {
+pub struct ProfileMethod {
     /// CPUs of writer and reader.
     pub cpus: [usize; 2],
-    /// Seconds of the measured part of each rung.
+    /// Seconds of the measured part of each trial.
     pub seconds: f64,
+    /// Rounds asked for; older profiles had one.
+    #[serde(default = "one")]
+    pub rounds: usize,
+    /// Rounds finished.
+    #[serde(default = "one")]
+    pub rounds_done: usize,
+    /// Seed of the order of trials.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seed: Option<u64>,
     /// Samples per second of CPU time that were asked for.
     pub frequency_hz: u64,
     /// What is counted between two samples: `cycles`, or `cpu-clock` where the machine counts no cycles.
@@ -48,14 +67,26 @@ pub struct Method {
 pub struct RungProfile {
     /// Name.
     pub id: String,
-    /// Rate of the reader under profiling, in GiB/s.
+    /// State of the machine in these trials; absent in older profiles.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state: Option<State>,
+    /// Median rate of the reader under profiling, in GiB/s.
     pub gib_per_s: f64,
-    /// Wall time per 4096 bytes, in ns.
+    /// 95 % interval of that; absent where there is one trial.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gib_per_s_ci95: Option<[f64; 2]>,
+    /// Median of the wall time per 4096 bytes, in ns.
     pub ns_per_page: f64,
+    /// 95 % interval of that; absent where there is one trial.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ns_per_page_ci95: Option<[f64; 2]>,
+    /// The trials.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub samples: Vec<Sample<Rate>>,
     /// Whether the reader's CPU touches the data.
     pub touches_data: bool,
-    /// Travel time of a cache line between the two CPUs, in ns, before and after.
-    pub line_travel_ns: crate::ladder::run::LineTravel,
+    /// Travel time of a cache line between the two CPUs, in ns, before and after: medians.
+    pub line_travel_ns: LineTravel,
     /// Writer, then reader.
     pub sides: Vec<SideProfile>,
     /// The biggest cause, and what the next rung does about it.
@@ -67,12 +98,31 @@ pub struct RungProfile {
     pub refused: Option<String>,
 }
 
+/// What one trial gave, beside its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Rate {
+    /// Rate of the reader under profiling, in GiB/s.
+    pub gib_per_s: f64,
+}
+
+/// Which side of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Writes into the pipe.
+    Writer,
+    /// Reads from it.
+    Reader,
+}
+
 /// Where the time of one side went: `on_cpu_s + runnable_s + blocked_s` is `wall_s`, but for `unaccounted_s`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SideProfile {
     /// `writer` or `reader`.
-    pub side: crate::worker::trial::Role,
+    pub side: Role,
     /// Seconds of the measured part.
     pub wall_s: f64,
     /// Seconds on its CPU, shared out by `causes`.
@@ -110,6 +160,9 @@ pub struct CauseShare {
     pub share: f64,
     /// CPU time per 4096 bytes, in ns.
     pub ns_per_page: f64,
+    /// 95 % interval of that from trial to trial; absent where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ns_per_page_ci95: Option<[f64; 2]>,
     /// The functions in which the CPU was found most often.
     pub top: Vec<SymbolShare>,
 }

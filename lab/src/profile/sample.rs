@@ -14,14 +14,14 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 /// What is counted between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Counter {
     /// Cycles of the CPU.
     Cycles,
     /// The kernel's own clock, where no cycles are counted: in most virtual machines.
     CpuClock,
 }
 
-impl std::fmt::Display for Event {
+impl std::fmt::Display for Counter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Cycles => "cycles",
@@ -34,7 +34,7 @@ impl std::fmt::Display for Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// What is counted.
-    pub event: Event,
+    pub event: Counter,
     /// Samples per second of CPU time.
     pub frequency_hz: u64,
     /// Whether the kernel's part is sampled, too.
@@ -61,10 +61,10 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
     };
     let with_kernel = || {
         [
-            (true, Event::Cycles),
-            (true, Event::CpuClock),
-            (false, Event::Cycles),
-            (false, Event::CpuClock),
+            (true, Counter::Cycles),
+            (true, Counter::CpuClock),
+            (false, Counter::Cycles),
+            (false, Counter::CpuClock),
         ]
         .into_iter()
         .find_map(|(cpu_wide, event)| try_one(event, true, cpu_wide).ok())
@@ -74,7 +74,7 @@ pub fn permitted(frequency_hz: u64, cpu: usize) -> Result<(Sampling, Option<Stri
         return Ok((sampling, None));
     }
     // The clock counts in ns, so that what it does not see is known, too.
-    match try_one(Event::CpuClock, false, false) {
+    match try_one(Counter::CpuClock, false, false) {
         Ok(sampling) => {
             let why = if symbols_hidden {
                 "the kernel hides its addresses: `sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1` as root shows them"
@@ -128,8 +128,8 @@ fn refused(e: io::Error) -> Error {
 /// Samples one CPU: of all that runs there, or of what the calling thread starts.
 fn builder(sampling: Sampling, cpu: usize) -> Builder<'static> {
     let mut builder = match sampling.event {
-        Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
-        Event::CpuClock => Builder::new(Software::CPU_CLOCK),
+        Counter::Cycles => Builder::new(Hardware::CPU_CYCLES),
+        Counter::CpuClock => Builder::new(Software::CPU_CLOCK),
     };
     builder
         .sample_frequency(sampling.frequency_hz.min(max_rate()))
@@ -162,10 +162,10 @@ fn max_rate() -> u64 {
 
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct RecordedSample {
     /// When, in ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// What was counted since the sample before: ns with [`Event::CpuClock`].
+    /// What was counted since the sample before: ns with [`Counter::CpuClock`].
     pub period: u64,
     /// Addresses in the kernel, innermost first.
     pub kernel: Vec<u64>,
@@ -177,7 +177,7 @@ pub struct Sample {
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Samples in order.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<RecordedSample>,
     /// Samples that the kernel had no room for.
     pub lost: u64,
 }
@@ -287,7 +287,7 @@ impl Source {
                 Ok(perf_event::data::Record::Sample(sample)) => {
                     if let Some(i) = sample.pid().and_then(side) {
                         let (kernel, user) = chains(sample.callchain().unwrap_or(&[]));
-                        recordings[i].samples.push(Sample {
+                        recordings[i].samples.push(RecordedSample {
                             time_ns: sample.time().unwrap_or(0),
                             period: sample.period().unwrap_or(0),
                             kernel,

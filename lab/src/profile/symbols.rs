@@ -8,7 +8,7 @@ use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 
 use super::cause::KERNEL;
-use super::sample::Sample;
+use super::sample::RecordedSample;
 
 /// A part of a program's address space that holds code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Default for Symbols {
 
 impl Symbols {
     /// A sample as a folded stack: outermost function first, those of the kernel marked.
-    pub fn fold(&mut self, sample: &Sample, maps: &Maps) -> String {
+    pub fn fold(&mut self, sample: &RecordedSample, maps: &Maps) -> String {
         let mut stack = String::new();
         // Without frame pointers a chain goes astray: what lies in no code is no caller.
         for &address in sample.user.iter().rev() {
@@ -187,7 +187,7 @@ mod tests {
             std::hint::black_box(here_we_are as fn() -> u64 as usize as u64)
         }
         let maps = Maps::of(std::process::id());
-        let sample = Sample {
+        let sample = RecordedSample {
             time_ns: 0,
             period: 0,
             kernel: Vec::new(),

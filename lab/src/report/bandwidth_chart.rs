@@ -3,28 +3,29 @@
 use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
 use super::ladder_chart::{description, in_words, labelled, machine_line};
-use super::text::{bytes, drawable, number};
+use super::text::{bytes, drawable};
 use crate::bandwidth::column::Group;
-use crate::bandwidth::result::{ColumnResult, LatencyResult, Run};
-use crate::ladder::run::State;
+use crate::bandwidth::result::{BandwidthRun, ColumnResult, LatencyResult};
+use crate::machine::state::State;
+use crate::show::number::number;
 
 /// Beyond this factor between the fastest and the slowest, bars from 0 would hide the slow ones.
 const LINEAR_UP_TO: f64 = 60.0;
 
 /// Rates of a run of bandwidth or of conduits.
 #[must_use]
-pub fn bandwidth(run: &Run) -> Chart {
+pub fn bandwidth(run: &BandwidthRun) -> Chart {
     rates(run, "bandwidth")
 }
 
 /// Round trips of a run; `None` where it has none.
 #[must_use]
-pub fn latency(run: &Run) -> Option<Chart> {
+pub fn latency(run: &BandwidthRun) -> Option<Chart> {
     trips(run, "latency")
 }
 
 /// Whether it is a run of conduits, files and sockets joined by a pipe.
-pub(super) fn is_of_conduits(run: &Run) -> bool {
+pub(super) fn is_of_conduits(run: &BandwidthRun) -> bool {
     run.latencies.is_empty() && run.columns.iter().all(|c| c.group == Group::Conduit)
 }
 
@@ -36,18 +37,8 @@ pub(super) fn name(column: &ColumnResult) -> &str {
     }
 }
 
-fn state(run: &Run) -> Option<State> {
-    let states = || {
-        run.columns
-            .iter()
-            .filter_map(|c| c.state)
-            .filter(|s| *s != State::OneCpu)
-    };
-    states().max_by_key(|state| states().filter(|s| s == state).count())
-}
-
-pub(super) fn rates(run: &Run, id: &str) -> Chart {
-    let bars: Vec<Bar> = run.columns.iter().map(|c| bar(c, state(run))).collect();
+pub(super) fn rates(run: &BandwidthRun, id: &str) -> Chart {
+    let bars: Vec<Bar> = run.columns.iter().map(|c| bar(c, run.prevailing)).collect();
     let drawn = || bars.iter().filter_map(|b| drawable(b.value.ok()?));
     let (low, high) = (
         drawn().fold(f64::INFINITY, f64::min),
@@ -60,7 +51,9 @@ pub(super) fn rates(run: &Run, id: &str) -> Chart {
         }
         None => "GiB/s, from 0.",
     };
-    let place = state(run).map_or_else(String::new, |s| format!(", measured {}", in_words(s)));
+    let place = run
+        .prevailing
+        .map_or_else(String::new, |s| format!(", measured {}", in_words(s)));
     let bars = Bars {
         id: id.into(),
         unit: "GiB/s",
@@ -111,7 +104,7 @@ fn bar(column: &ColumnResult, prevailing: Option<State>) -> Bar {
     }
 }
 
-pub(super) fn trips(run: &Run, id: &str) -> Option<Chart> {
+pub(super) fn trips(run: &BandwidthRun, id: &str) -> Option<Chart> {
     if run.latencies.is_empty() {
         return None;
     }
@@ -121,9 +114,15 @@ pub(super) fn trips(run: &Run, id: &str) -> Option<Chart> {
         note: "p99, µs",
         from: None,
         interval: "median to 99th percentile",
-        bars: run.latencies.iter().map(|l| trip(l, state(run))).collect(),
+        bars: run
+            .latencies
+            .iter()
+            .map(|l| trip(l, run.prevailing))
+            .collect(),
     };
-    let place = state(run).map_or_else(String::new, |s| format!(", measured {}", in_words(s)));
+    let place = run
+        .prevailing
+        .map_or_else(String::new, |s| format!(", measured {}", in_words(s)));
     Some(Chart::new(
         "A byte there and back",
         vec![

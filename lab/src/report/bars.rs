@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::chart::{Axis, Drawing, Flow, Layout, STRONG, TEXT, px};
-use super::text::{drawable, number, safe};
+use super::text::{drawable, safe};
+use crate::show::number::number;
 
 /// One bar.
 #[derive(Clone, Debug)]

@@ -4,10 +4,12 @@ use maud::{Markup, html};
 
 use super::chart::{Chart, Drawing, Flow, Layout, STRONG, TEXT, px};
 use super::ladder_chart::machine_line;
-use super::text::{drawable, number, safe};
+use super::text::{drawable, safe};
 use crate::profile::cause::Cause;
+use crate::profile::profiled::Role;
 use crate::profile::profiled::{Profile, RungProfile, SideProfile};
-use crate::worker::trial::Role;
+use crate::rounds::by_state::ByState;
+use crate::show::number::number;
 
 /// More rungs than this are not drawn.
 const MOST: usize = 60;
@@ -142,7 +144,7 @@ pub(super) fn of(profile: &Profile, id: &str) -> Chart {
     )
 }
 
-fn draw(rungs: &[RungProfile], id: &str, layout: Layout) -> Drawing {
+fn draw(rungs: &[ByState<RungProfile>], id: &str, layout: Layout) -> Drawing {
     let narrow = layout.is_narrow();
     let pattern = format!("{id}-{}", if narrow { "n" } else { "w" });
     let legend = legend(rungs, layout, &pattern);
@@ -159,7 +161,7 @@ fn draw(rungs: &[RungProfile], id: &str, layout: Layout) -> Drawing {
         ids.fold(0.0, f64::max).ceil()
     };
     let (left, right) = (px(ids + sides), layout.width());
-    let height = |rung: &RungProfile| {
+    let height = |rung: &ByState<RungProfile>| {
         let sides = 23.0 * rung.sides.len().clamp(1, 2) as f64;
         sides + if narrow { 34.0 } else { 14.0 }
     };
@@ -267,7 +269,7 @@ fn block(part: Part, x: f64, y: f64, width: f64, height: f64, pattern: &str, tip
     }
 }
 
-fn legend(rungs: &[RungProfile], layout: Layout, pattern: &str) -> Drawing {
+fn legend(rungs: &[ByState<RungProfile>], layout: Layout, pattern: &str) -> Drawing {
     let sides = || rungs.iter().flat_map(|r| &r.sides);
     let seen = Part::ALL
         .into_iter()

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::bandwidth_chart::is_of_conduits;
-use super::text::{bytes, safe};
+use super::text::safe;
 use crate::bandwidth::{self, column::columns};
 use crate::ladder::run::Run;
 use crate::ladder::rung;
 use crate::profile::profiled::Profile;
 use crate::saved::load::Saved;
+use crate::show::number::typed_size;
 use crate::sweep::Sweep;
-use crate::worker::trial::Until;
+use crate::worker::timing::Until;
 
 /// The command that repeats a run on the same machine: same CPUs, same order of trials.
 #[must_use]
@@ -66,7 +67,13 @@ fn sweep(run: &Sweep) -> String {
     let ways = match &method.preset {
         Some(preset) => format!(" --preset {}", quoted(preset)),
         None => {
-            let list = |sizes: &[u64]| sizes.iter().map(|n| size(*n)).collect::<Vec<_>>().join(",");
+            let list = |sizes: &[u64]| {
+                sizes
+                    .iter()
+                    .map(|n| typed_size(*n))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            };
             format!(
                 " --buffers {} --capacities {} --write-with {} --read-with {} --pages {} --wait {}",
                 list(&run.buffers),
@@ -87,7 +94,7 @@ fn sweep(run: &Sweep) -> String {
     )
 }
 
-fn of_bandwidth(run: &bandwidth::result::Run) -> String {
+fn of_bandwidth(run: &bandwidth::result::BandwidthRun) -> String {
     let method = &run.method;
     let rates = run.columns.iter().map(|c| c.id.as_str());
     let measured: Vec<_> = rates
@@ -139,13 +146,6 @@ fn cpus([writer, reader]: [usize; 2]) -> String {
     format!(" --cpus {writer},{reader}")
 }
 
-/// 64K: as it is typed.
-fn size(n: u64) -> String {
-    let text = bytes(n);
-    let short = text.strip_suffix("iB").or_else(|| text.strip_suffix('B'));
-    short.unwrap_or(&text).into()
-}
-
 /// A word for a shell, quoted where it has to be.
 fn quoted(text: &str) -> String {
     let text = safe(text);
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!(quoted("busy-loop,relay"), "busy-loop,relay");
         assert_eq!(quoted("$(reboot) 'x"), r"'$(reboot) '\''x'");
         assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("a\nb"), "'a\u{FFFD}b'");
+        assert_eq!(quoted("a\nb"), "'a\\nb'");
     }
 }

@@ -4,6 +4,8 @@
 //! out for the widest of DejaVu, Liberation (as wide as Arial, Helvetica and Times) and Roboto, and for one whose
 //! characters are all as wide as a typewriter's: what a machine with other fonts, or with few, has instead is not wider.
 
+use crate::show::wrap::wrap_measured;
+
 /// Thousandths of the type's size, from the blank to the tilde: the widest of DejaVu Sans and Serif, Liberation Sans and
 /// Serif, and Roboto.
 const REGULAR: [u16; 95] = [
@@ -75,18 +77,8 @@ impl Font {
 
     /// Lines that take at most so much room, broken at blanks; a word that is longer is cut.
     pub fn lines(self, text: &str, room: f64) -> Vec<String> {
-        let mut lines = Vec::<String>::new();
-        for word in text.split_whitespace() {
-            let word = self.fitted(word, room);
-            match lines.last_mut() {
-                Some(line) if self.width(&format!("{line} {word}")) <= room => {
-                    line.push(' ');
-                    line.push_str(&word);
-                }
-                _ => lines.push(word),
-            }
-        }
-        lines
+        let words = text.split_whitespace().map(|w| self.fitted(w, room));
+        wrap_measured(words, room, |text| self.width(text))
     }
 }
 

@@ -4,34 +4,19 @@ use maud::{Markup, html};
 
 use super::chart::{Chart, Drawing, Layout, TEXT, px};
 use super::ladder_chart::{in_words, machine_line};
-use super::text::{bytes, drawable, number};
-use crate::ladder::run::State;
+use super::text::{bytes, drawable};
+use crate::machine::state::State;
+use crate::show::number::{number, two_digits, typed_size};
+use crate::show::shade::cividis;
 use crate::sweep::{Cell, Sweep};
 
 /// A grid of more columns or rows is left to the table.
 const MOST: usize = 40;
 
-/// Cividis, thinned out: as light as it is fast, and the same to every kind of colour vision.
-const SCALE: [(u8, u8, u8); 7] = [
-    (0, 34, 78),
-    (43, 68, 110),
-    (87, 93, 109),
-    (125, 124, 120),
-    (165, 156, 116),
-    (210, 193, 96),
-    (254, 232, 56),
-];
-
 /// Rates by buffer size and capacity.
 #[must_use]
 pub fn sweep(sweep: &Sweep) -> Chart {
     of(sweep, "sweep")
-}
-
-/// The state that most cells are of.
-pub(super) fn prevailing(sweep: &Sweep) -> Option<State> {
-    let states = || sweep.cells.iter().filter_map(|c| c.state);
-    states().max_by_key(|state| states().filter(|s| s == state).count())
 }
 
 /// The same; `id` is unique in the page.
@@ -69,7 +54,7 @@ pub(super) fn of(sweep: &Sweep, id: &str) -> Chart {
 struct Grid<'a> {
     buffers: Vec<u64>,
     capacities: Vec<u64>,
-    cells: &'a [Cell],
+    cells: Vec<&'a Cell>,
     state: Option<State>,
     /// Whether some cells are of another state than the rest.
     apart: bool,
@@ -81,17 +66,17 @@ impl<'a> Grid<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         // The cells say what there is; a list beside them might not agree.
         let sorted = |of: fn(&Cell) -> u64| {
-            let mut all: Vec<_> = sweep.cells.iter().map(of).collect();
+            let mut all: Vec<_> = sweep.cells.iter().map(|c| of(c)).collect();
             all.sort_unstable();
             all.dedup();
             all
         };
-        let rates: Vec<f64> = sweep.cells.iter().filter_map(rate).collect();
-        let state = prevailing(sweep);
+        let rates: Vec<f64> = sweep.cells.iter().filter_map(|c| rate(c)).collect();
+        let state = sweep.state();
         Self {
             buffers: sorted(|c| c.buffer),
             capacities: sorted(|c| c.capacity),
-            cells: &sweep.cells,
+            cells: sweep.cells.iter().map(|c| &c.main).collect(),
             state,
             apart: sweep
                 .cells
@@ -105,7 +90,7 @@ impl<'a> Grid<'a> {
     fn best(&self) -> Option<(&Cell, f64)> {
         self.cells
             .iter()
-            .filter_map(|c| Some((c, rate(c)?)))
+            .filter_map(|c| Some((*c, rate(c)?)))
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
@@ -121,7 +106,7 @@ impl<'a> Grid<'a> {
         }
         let pattern = format!("{id}-{}", if layout.is_narrow() { "n" } else { "w" });
         let widest = |sizes: &[u64]| {
-            let widths = sizes.iter().map(|n| TEXT.width(&short_bytes(*n)));
+            let widths = sizes.iter().map(|n| TEXT.width(&typed_size(*n)));
             widths.fold(0.0, f64::max)
         };
         let left = px(widest(&self.capacities).max(TEXT.width("capacity")) + 7.0);
@@ -147,14 +132,14 @@ impl<'a> Grid<'a> {
             text.soft x="0" y=(top - 8.0) { "capacity" }
             @for (i, buffer) in self.buffers.iter().enumerate() {
                 @if i % every == 0 {
-                    text.mid x=(middle(i)) y=(top - 8.0) { (short_bytes(*buffer)) }
+                    text.mid x=(middle(i)) y=(top - 8.0) { (typed_size(*buffer)) }
                 }
             }
             @for (j, capacity) in self.capacities.iter().enumerate() {
                 @let y = top + j as f64 * height;
-                text.end x=(left - 7.0) y=(y + 18.5) { (short_bytes(*capacity)) }
+                text.end x=(left - 7.0) y=(y + 18.5) { (typed_size(*capacity)) }
             }
-            @for cell in self.cells {
+            @for cell in &self.cells {
                 @if let (Ok(i), Ok(j)) = (self.buffers.binary_search(&cell.buffer), self.capacities.binary_search(&cell.capacity)) {
                     (self.cell(cell, left + i as f64 * width, top + j as f64 * height, width, height, &pattern))
                 }
@@ -198,7 +183,7 @@ impl<'a> Grid<'a> {
                     rect.gap x=(px(x)) y=(y) width=(px(width)) height=(height) fill=(fill) {
                         title { (sizes) ": " (number(rate)) " GiB/s" }
                     }
-                    @let words = short_rate(rate) + star;
+                    @let words = two_digits(rate) + star;
                     @if TEXT.width(&words) + 1.0 <= width {
                         text.mid.(text) x=(px(x + width / 2.0)) y=(y + 18.5) { (words) }
                     }
@@ -225,46 +210,32 @@ fn rate(cell: &Cell) -> Option<f64> {
     drawable(cell.gib_per_s?.median)
 }
 
-/// Two digits where there is little room.
-fn short_rate(rate: f64) -> String {
-    match rate {
-        r if r >= 10.0 => format!("{r:.0}"),
-        r if r >= 1.0 => format!("{r:.1}"),
-        r => format!("{r:.2}"),
-    }
-}
-
-/// Without the unit that all share: 64K.
-fn short_bytes(n: u64) -> String {
-    bytes(n).replace("iB", "").replace(' ', "")
-}
-
 /// Colour, and class of text upon it.
 fn color(share: f64) -> (String, &'static str) {
-    let at = share.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
-    let i = (at as usize).min(SCALE.len() - 2);
-    let (a, b, t) = (SCALE[i], SCALE[i + 1], at - i as f64);
-    let mix = |a: u8, b: u8| f64::from(a) + (f64::from(b) - f64::from(a)) * t;
-    let (r, g, b) = (mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2));
-    let light = 0.299 * r + 0.587 * g + 0.114 * b;
-    let text = if light > 128.0 { "on-light" } else { "on-dark" };
-    (
-        format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8),
-        text,
-    )
+    let shade = cividis(share);
+    let (r, g, b) = shade.rgb;
+    let text = if shade.is_light {
+        "on-light"
+    } else {
+        "on-dark"
+    };
+    (format!("#{r:02x}{g:02x}{b:02x}"), text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::saved::load::{Saved, load};
 
     #[test]
     fn sizes_of_any_length_are_drawn() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/sweep.json");
         let text = std::fs::read_to_string(file).unwrap();
-        let mut run: Sweep = serde_json::from_str(&text).unwrap();
+        let Ok(Saved::Sweep(mut run)) = load(&text) else {
+            panic!("not a sweep");
+        };
         for (n, cell) in (0..).zip(&mut run.cells) {
-            (cell.buffer, cell.capacity) = (u64::MAX - 2 * n, u64::MAX);
+            (cell.main.buffer, cell.main.capacity) = (u64::MAX - 2 * n, u64::MAX);
         }
         let chart = sweep(&run);
         for layout in [Layout::Wide, Layout::Narrow] {

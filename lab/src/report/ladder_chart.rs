@@ -2,14 +2,16 @@
 
 use super::bars::{Bar, Bars, Trend, value_of};
 use super::chart::Chart;
-use super::text::{drawable, number, safe};
-use crate::ladder::run::{Run, RungResult, State};
+use super::text::{drawable, safe};
+use crate::ladder::run::{Run, RungResult};
 use crate::machine::Machine;
+use crate::machine::state::State;
+use crate::show::number::number;
 use crate::stats::Verdict;
 
 /// The results of a run by state of the machine: first those that prevailed, then each other state by itself.
 pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
-    let mut states = vec![(None, run.rungs.iter().collect::<Vec<_>>())];
+    let mut states = vec![(None, run.rungs.iter().map(|r| &r.main).collect::<Vec<_>>())];
     for result in run.rungs.iter().flat_map(|r| &r.apart) {
         match states
             .iter_mut()
@@ -21,14 +23,6 @@ pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
     }
     states[1..].sort_by_key(|(state, _)| *state);
     states
-}
-
-/// The state that most rungs of two CPUs were measured in.
-pub(super) fn prevailing(run: &Run) -> Option<State> {
-    run.rungs
-        .iter()
-        .filter_map(|r| r.state)
-        .find(|s| *s != State::OneCpu)
 }
 
 /// The state in words that go after "measured".
@@ -54,8 +48,8 @@ pub(super) fn machine_line(machine: &Machine) -> String {
 /// The ladder as a bar chart with 95 % intervals: the trials of the state that prevailed.
 #[must_use]
 pub fn ladder(run: &Run) -> Chart {
-    let results: Vec<_> = run.rungs.iter().collect();
-    of_state(run, prevailing(run), &results, "ladder")
+    let results: Vec<_> = run.rungs.iter().map(|r| &r.main).collect();
+    of_state(run, run.prevailing, &results, "ladder")
 }
 
 /// The same for some results of one state. `id` is unique in the page.
@@ -116,7 +110,7 @@ pub(super) fn labelled(name: &str, state: Option<State>, prevailing: Option<Stat
 
 fn bar(result: &RungResult, prevailing: Option<State>) -> Bar {
     let ratio = result
-        .ratio_to_previous
+        .ratio_to_baseline
         .filter(|r| drawable(r.median).is_some());
     Bar {
         label: labelled(&result.id, result.state, prevailing),

@@ -8,9 +8,10 @@ use super::commands::command;
 use super::ladder_chart::machine_line;
 use super::samples::samples;
 use super::sections;
-use super::text::{bytes, count, safe, when};
+use super::text::{bytes, safe};
 use crate::machine::Machine;
 use crate::saved::load::Saved;
+use crate::show::number::{count, memory, when};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -171,7 +172,6 @@ fn machine(machine: &Machine) -> Markup {
             format!("L{}{size} of CPUs {}", c.level, cpus(&c.cpus))
         })
         .collect();
-    let gib = |n: u64| format!("{:.1} GiB", n as f64 / (1u64 << 30) as f64);
     let facts: Vec<(&str, Option<String>)> = vec![
         ("CPU", text(&machine.cpu_model)),
         ("kernel", text(&machine.kernel)),
@@ -195,7 +195,7 @@ fn machine(machine: &Machine) -> Markup {
             "pages in pipes of one user",
             machine.pipe_user_pages_soft.map(|n| n.to_string()),
         ),
-        ("memory", machine.memory_total.map(gib)),
+        ("memory", machine.memory_total.map(memory)),
         ("clock governor", text(&machine.governor)),
     ];
     html! {

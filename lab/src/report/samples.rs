@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 
 use super::sections::{table, travel};
-use super::text::{bytes, count, maybe, safe};
+use super::text::{bytes, safe};
 use crate::bandwidth;
-use crate::ladder::run::{LineTravel, Run, State};
+use crate::ladder::run::Run;
+use crate::rounds::sample::Sample;
 use crate::saved::load::Saved;
+use crate::show::number::{count, maybe};
 use crate::sweep::Sweep;
 use crate::worker::side::Path;
 
@@ -41,12 +43,12 @@ const STATE: [&str; 5] = [
 ];
 
 /// The figures that every trial has.
-fn common(name: &str, round: usize, state: State, rate: f64, line: LineTravel) -> Vec<String> {
-    let [before, after] = travel(line);
+fn common<F>(name: &str, sample: &Sample<F>, rate: f64) -> Vec<String> {
+    let [before, after] = travel(sample.line_travel_ns);
     vec![
         safe(name),
-        (round.saturating_add(1)).to_string(),
-        state.to_string(),
+        (sample.round.saturating_add(1)).to_string(),
+        sample.state.to_string(),
         exact(rate),
         before,
         after,
@@ -83,18 +85,16 @@ fn of_ladder(run: &Run) -> (Vec<&'static str>, Vec<Vec<String>>) {
         "switches",
         "remark",
     ]);
-    let results = run
-        .rungs
-        .iter()
-        .flat_map(|r| std::iter::once(r).chain(&r.apart));
+    let results = run.rungs.iter().flat_map(|r| r.all());
     let rows = results
         .flat_map(|r| r.samples.iter().map(move |s| (r, s)))
         .map(|(r, s)| {
-            let mut row = common(&r.id, s.round, s.state, s.gib_per_s, s.line_travel_ns);
+            let f = &s.figures;
+            let mut row = common(&r.id, s, f.gib_per_s);
             row.push(percent(s.steal));
-            row.push(exact(s.reader.seconds));
-            row.push(s.reader.bytes.to_string());
-            for side in [&s.writer, &s.reader] {
+            row.push(exact(f.reader.seconds));
+            row.push(f.reader.bytes.to_string());
+            for side in [&f.writer, &f.reader] {
                 row.push(exact(side.cpu_s));
                 row.push(side.calls.to_string());
                 row.push(side.eagain.to_string());
@@ -106,7 +106,7 @@ fn of_ladder(run: &Run) -> (Vec<&'static str>, Vec<Vec<String>>) {
             }
             let note = |p: &Path| p.note.as_deref().map(safe);
             row.push(
-                [note(&s.writer.path), note(&s.reader.path)]
+                [note(&f.writer.path), note(&f.reader.path)]
                     .into_iter()
                     .flatten()
                     .collect::<Vec<_>>()
@@ -125,20 +125,21 @@ fn of_sweep(run: &Sweep) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let cells = run
         .cells
         .iter()
+        .flat_map(|c| c.all())
         .flat_map(|c| c.samples.iter().map(move |s| (c, s)));
     let rows = cells
         .map(|(c, s)| {
             let name = format!("{}, {}", bytes(c.capacity), bytes(c.buffer));
-            let mut row = common(&name, s.round, s.state, s.gib_per_s, s.line_travel_ns);
-            row.push(maybe(s.round_trips.map(|t| t.median_us)));
-            row.push(maybe(s.round_trips.map(|t| t.p99_us)));
+            let mut row = common(&name, s, s.figures.gib_per_s);
+            row.push(maybe(s.figures.round_trips.map(|t| t.median_us)));
+            row.push(maybe(s.figures.round_trips.map(|t| t.p99_us)));
             row
         })
         .collect();
     (heads, rows)
 }
 
-fn of_bandwidth(run: &bandwidth::result::Run) -> (Vec<&'static str>, Vec<Vec<String>>) {
+fn of_bandwidth(run: &bandwidth::result::BandwidthRun) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let mut heads = vec!["what"];
     heads.extend(STATE);
     heads.extend([
@@ -147,50 +148,34 @@ fn of_bandwidth(run: &bandwidth::result::Run) -> (Vec<&'static str>, Vec<Vec<Str
         "round trip, µs",
         "99th percentile, µs",
     ]);
-    let columns = run
-        .columns
-        .iter()
-        .flat_map(|c| std::iter::once(c).chain(&c.apart));
+    let columns = run.columns.iter().flat_map(|c| c.all());
     let mut rows: Vec<_> = columns
         .flat_map(|c| c.samples.iter().map(move |s| (c, s)))
         .map(|(c, s)| {
-            let mut row = common(
-                super::bandwidth_chart::name(c),
-                s.round,
-                s.state,
-                s.gib_per_s,
-                s.line_travel_ns,
-            );
+            let name = super::bandwidth_chart::name(c);
+            let mut row = common(name, s, s.figures.gib_per_s);
             row.extend([
                 percent(s.steal),
-                maybe(Some(s.cpu_s_per_gib)),
+                maybe(Some(s.figures.cpu_s_per_gib)),
                 "–".into(),
                 "–".into(),
             ]);
             row
         })
         .collect();
-    let trips = run
-        .latencies
-        .iter()
-        .flat_map(|l| std::iter::once(l).chain(&l.apart));
+    let trips = run.latencies.iter().flat_map(|l| l.all());
     rows.extend(
         trips
             .flat_map(|l| l.samples.iter().map(move |s| (l, s)))
             .map(|(l, s)| {
-                let mut row = common(
-                    &format!("{}, round trips", l.title),
-                    s.round,
-                    s.state,
-                    f64::NAN,
-                    s.line_travel_ns,
-                );
+                let name = format!("{}, round trips", l.title);
+                let mut row = common(&name, s, f64::NAN);
                 row[3] = "–".into();
                 row.extend([
                     percent(s.steal),
                     "–".into(),
-                    exact(s.median_us),
-                    exact(s.p99_us),
+                    exact(s.figures.median_us),
+                    exact(s.figures.p99_us),
                 ]);
                 row
             }),

@@ -9,12 +9,14 @@ use super::causes;
 use super::chart::Chart;
 use super::heat;
 use super::ladder_chart;
-use super::ladder_chart::{by_state, in_words, prevailing};
-use super::text::{bytes, count, maybe, number, remarks, safe};
+use super::ladder_chart::{by_state, in_words};
+use super::text::{bytes, remarks, safe};
 use crate::bandwidth::result::{self as rates, ColumnResult, LatencyResult};
-use crate::ladder::run::{LineTravel, Run, RungResult, State};
+use crate::ladder::run::{Run, RungResult};
+use crate::machine::state::{LineTravel, State};
 use crate::profile::flame;
 use crate::profile::profiled::{Profile, SideProfile};
+use crate::show::number::{count, maybe, number};
 use crate::stats::Estimate;
 use crate::sweep::Sweep;
 
@@ -69,7 +71,7 @@ pub(super) fn of_ladder(run: &Run, id: &str) -> Markup {
                     (ladder_table(&results, state))
                 }
             } @else {
-                @let state = prevailing(run);
+                @let state = run.prevailing;
                 (figure(&ladder_chart::of_state(run, state, &results, &id), &id))
                 p.note {
                     "A reader that does not touch the data passes references on: its GiB/s is a rate of references, not of bytes touched. "
@@ -107,9 +109,10 @@ fn ladder_table(results: &[&RungResult], state: State) -> Markup {
                 interval(r.gib_per_s, r.samples.len()),
                 r.samples.len().to_string(),
                 maybe(r.ns_per_page),
-                r.ratio_to_previous
+                r.baseline.as_deref().map_or_else(|| "–".into(), safe),
+                r.ratio_to_baseline
                     .map_or_else(|| "–".into(), |e| format!("× {}", number(e.median))),
-                interval(r.ratio_to_previous, r.samples.len()),
+                interval(r.ratio_to_baseline, r.samples.len()),
                 r.verdict.map_or_else(|| "–".into(), |v| v.to_string()),
                 maybe(r.ratio_to_first.map(|e| e.median)),
                 maybe(r.cpu_s_per_gib),
@@ -127,7 +130,8 @@ fn ladder_table(results: &[&RungResult], state: State) -> Markup {
             "95 % interval",
             "trials",
             "ns/page",
-            "ratio to previous",
+            "baseline",
+            "ratio to it",
             "95 % interval",
             "verdict",
             "ratio to first",
@@ -223,7 +227,7 @@ fn flame_graph(rung: &str, side: &SideProfile) -> Markup {
 }
 
 pub(super) fn of_sweep(sweep: &Sweep, id: &str) -> Markup {
-    let main = heat::prevailing(sweep);
+    let main = sweep.state();
     let latencies = sweep.cells.iter().any(|c| c.latency_us.is_some());
     let mut heads = vec![
         "capacity",
@@ -241,11 +245,7 @@ pub(super) fn of_sweep(sweep: &Sweep, id: &str) -> Markup {
         .cells
         .iter()
         .map(|cell| {
-            let trials = cell
-                .samples
-                .iter()
-                .filter(|s| Some(s.state) == cell.state)
-                .count();
+            let trials = cell.samples.len();
             let mut row = vec![
                 bytes(cell.capacity),
                 bytes(cell.buffer),
@@ -258,10 +258,10 @@ pub(super) fn of_sweep(sweep: &Sweep, id: &str) -> Markup {
                 row.push(maybe(cell.latency_us.map(|l| l.median)));
                 row.push(maybe(cell.latency_us.map(|l| l.p99)));
             }
-            let apart = cell
-                .apart
-                .iter()
-                .map(|a| format!("{}: {} GiB/s", a.state, number(a.gib_per_s.median)));
+            let apart = cell.apart.iter().filter_map(|a| {
+                let rate = number(a.gib_per_s?.median);
+                Some(format!("{}: {rate} GiB/s", a.state?))
+            });
             row.push(
                 cell.refused
                     .iter()
@@ -287,7 +287,7 @@ pub(super) fn of_sweep(sweep: &Sweep, id: &str) -> Markup {
     }
 }
 
-pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
+pub(super) fn of_bandwidth(run: &rates::BandwidthRun, id: &str) -> Markup {
     let conduits = bandwidth_chart::is_of_conduits(run);
     let heads = [
         "what",
@@ -300,10 +300,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
         "copies",
         "measured",
     ];
-    let columns = run
-        .columns
-        .iter()
-        .flat_map(|c| std::iter::once(c).chain(&c.apart));
+    let columns = run.columns.iter().flat_map(|c| c.all());
     let rows: Vec<_> = columns.map(rate_row).collect();
     let mut lines = Vec::new();
     if let Some(then) = &run.row_2005 {
@@ -344,7 +341,7 @@ pub(super) fn of_bandwidth(run: &rates::Run, id: &str) -> Markup {
             (table(
                 "Round trips of one byte",
                 &["what", "median, µs", "95 % interval", "99th percentile, µs", "trials", "state", "remark"],
-                &run.latencies.iter().flat_map(|l| std::iter::once(l).chain(&l.apart)).map(trip_row).collect::<Vec<_>>(),
+                &run.latencies.iter().flat_map(|l| l.all()).map(trip_row).collect::<Vec<_>>(),
             ))
         }
         @let doubts: Vec<String> = run.columns.iter().flat_map(|c| {

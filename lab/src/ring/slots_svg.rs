@@ -187,9 +187,7 @@ fn text(out: &mut String, class: &str, x: usize, y: usize, text: &str) {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    maud::html! { (text) }.into_string()
 }
 
 #[cfg(test)]

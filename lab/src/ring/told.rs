@@ -4,6 +4,7 @@ use fullbore_sys::size::Size;
 
 use super::model::{Outcome, Part, Pipe, Pipes, Refusal, What};
 use super::script::{Op, Script, Step, Which};
+use crate::show::number::count;
 
 /// A step that was made: what was asked for, what came of it, and how the pipes look afterwards.
 #[derive(Clone, Debug)]
@@ -54,15 +55,15 @@ pub fn state(pipe: &Pipe) -> String {
         pipe.slots().len(),
         if pipe.slots().len() == 1 { "" } else { "s" },
         pipe.bytes(),
-        bytes(pipe.capacity()),
+        count(pipe.capacity(), "byte"),
     );
     match (pipe.is_full(), pipe.room_in_last_page()) {
         (true, 0) => text += "; full: a writer would block",
         (true, room) => {
-            text += &format!("; full, but {} fit into the last page", bytes(room));
+            text += &format!("; full, but {} fit into the last page", count(room, "byte"));
         }
         (_, 0) => {}
-        (_, room) => text += &format!("; {} may be merged into the last page", bytes(room)),
+        (_, room) => text += &format!("; {} may be merged into the last page", count(room, "byte")),
     }
     if pipe.is_empty() {
         text += "; empty: a reader would block";
@@ -121,7 +122,7 @@ fn written(odd: usize, parts: &[Part], before: &Pipe, after: &Pipe) -> String {
     if let Some(part) = merged.first() {
         text = format!(
             "{} merged into the last page ({}, after its first {})",
-            bytes(part.len),
+            count(part.len, "byte"),
             part.page,
             part.offset
         );
@@ -151,7 +152,7 @@ fn written(odd: usize, parts: &[Part], before: &Pipe, after: &Pipe) -> String {
 
 fn read(parts: &[Part]) -> String {
     let emptied = parts.iter().filter(|p| p.what == What::Emptied).count();
-    let copied = bytes(parts.iter().map(|p| p.len).sum());
+    let copied = count(parts.iter().map(|p| p.len).sum(), "byte");
     let mut text = format!("{copied} copied out");
     if emptied > 0 {
         text += &format!("; {} emptied and free again", slots(emptied));
@@ -184,7 +185,7 @@ fn spliced(from: Which, parts: &[Part]) -> String {
         let and = if text.is_empty() { "" } else { "; " };
         text += &format!(
             "{and}the first {} of the next slot went to a slot of the {to} pipe: both pipes refer to page {} now",
-            bytes(part.len),
+            count(part.len, "byte"),
             part.page
         );
     }
@@ -202,7 +203,7 @@ fn resized(on: Which, outcome: &Outcome, before: &Pipes) -> String {
     if outcome.moved != outcome.asked {
         text += &format!(
             " (rounded up from {} to a power of two)",
-            bytes(outcome.asked)
+            count(outcome.asked, "byte")
         );
     }
     if old.tail() != 0 {
@@ -233,7 +234,7 @@ fn refused(step: Step, refusal: Refusal, outcome: &Outcome, before: &Pipes) -> S
             text += &format!(
                 ", though they hold only {} of {}",
                 pipe.bytes(),
-                bytes(pipe.capacity())
+                count(pipe.capacity(), "byte")
             );
         }
         text
@@ -279,10 +280,6 @@ fn slots(n: usize) -> String {
         Some(word) => format!("{word} slot{s}"),
         None => format!("{n} slots"),
     }
-}
-
-fn bytes(n: usize) -> String {
-    format!("{n} byte{}", if n == 1 { "" } else { "s" })
 }
 
 /// `4096 + 904 bytes`; equal ones in a row are counted: `3 × 4096 + 904 bytes`.

@@ -38,7 +38,7 @@ fn published() -> [(&'static str, Schema); 5] {
         (sweep::SCHEMA, of::<sweep::Sweep>(read())),
         (
             bandwidth::result::SCHEMA,
-            of::<bandwidth::result::Run>(read()),
+            of::<bandwidth::result::BandwidthRun>(read()),
         ),
         (compare::SCHEMA, of::<compare::Comparison>(written())),
     ]
@@ -136,24 +136,23 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     Ok(())
 }
 
+fn schema_of(name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(file_of(name)).unwrap()).unwrap()
+}
+
 #[test]
 fn saved_run_fits_the_published_schema_and_a_damaged_one_does_not() {
     let text = include_str!("../../tests/data/ladder.json");
-    let schema = std::fs::read_to_string(file_of(run::SCHEMA)).unwrap();
-    let (schema, mut run): (Value, Value) = (
-        serde_json::from_str(&schema).unwrap(),
-        serde_json::from_str(text).unwrap(),
-    );
-    fits(&run, &schema, &schema).unwrap();
-    // What is written today fits, too.
+    let mut run: Value = serde_json::from_str(text).unwrap();
+    let (first, newest) = (schema_of("fullbore.ladder/1"), schema_of(run::SCHEMA));
+    fits(&run, &first, &first).unwrap();
+    let why = fits(&run, &newest, &newest).unwrap_err();
+    assert!(why.contains(&format!("not \"{}\"", run::SCHEMA)), "{why}");
+    // What is made of it today fits the newest form.
     let super::load::Saved::Ladder(again) = load(text).unwrap() else {
         panic!("not a ladder");
     };
-    fits(&serde_json::to_value(again).unwrap(), &schema, &schema).unwrap();
-    let mut newer = run.clone();
-    newer["schema"] = "fullbore.ladder/2".into();
-    let why = fits(&newer, &schema, &schema).unwrap_err();
-    assert!(why.contains("not \"fullbore.ladder/1\""), "{why}");
+    fits(&serde_json::to_value(again).unwrap(), &newest, &newest).unwrap();
     run["rungs"][3]["samples"][0]["state"] = "nearby".into();
-    assert!(fits(&run, &schema, &schema).is_err());
+    assert!(fits(&run, &first, &first).is_err());
 }

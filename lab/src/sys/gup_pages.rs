@@ -8,7 +8,7 @@ use fullbore_sys::calls::SpliceFlags;
 use fullbore_sys::pages::Pages;
 use fullbore_sys::{Error, Result, capacity};
 
-use crate::gup::form::Form;
+use crate::worker::gup_trial::form::Form;
 
 /// A pipe with both its ends.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::address::{Decoded, Place, verdict};
-use crate::report::wrap::wrap;
+use crate::show::wrap::wrap;
 
 /// Draws the walk; lines of at most 100 characters.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn draw(decoded: &Decoded) -> String {
     let mut out = format!("{:#018x}\n\n", decoded.address);
     bits(&mut out, decoded);
     out.push('\n');
-    for line in wrap(&verdict(decoded.address), 96) {
+    for line in wrap(&verdict(decoded.address), 96, [""; 2]) {
         let _ = writeln!(out, "{line}");
     }
     if decoded.place() == Place::NotCanonical {

@@ -9,14 +9,14 @@ use fullbore_sys::read::discard::Discard;
 use fullbore_sys::{Error, Result, capacity};
 
 use super::files::rewind;
-use super::stream::buffer;
-use super::timing::{Ready, Report, Time, timed};
-use crate::bandwidth::MESSAGE;
+use super::order::{Ready, Report};
+use super::stream::{MESSAGE, buffer};
+use super::timing::{Time, timed};
 
 const NO_FLAGS: SpliceFlags = SpliceFlags::empty();
 
 /// File → pipe → descriptor.
-pub(crate) fn splice([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
+pub(super) fn splice([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
     let pipe = Pipe::new()?;
     begin(&[&from, &to])?;
     ready()?;
@@ -28,7 +28,7 @@ pub(crate) fn splice([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> 
 }
 
 /// File → buffer → descriptor.
-pub(crate) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
+pub(super) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
     let mut buffer = buffer(MESSAGE)?;
     begin(&[&from, &to])?;
     ready()?;
@@ -40,7 +40,7 @@ pub(crate) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
 }
 
 /// File → pipe → several pipes, by reference; each is then emptied into /dev/null.
-pub(crate) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -> Result<Report> {
+pub(super) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -> Result<Report> {
     let source = Pipe::new()?;
     let outputs = Outputs::new(outputs)?;
     begin(&[&from])?;
@@ -63,7 +63,7 @@ pub(crate) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -
 }
 
 /// File → buffer → several pipes, by copying; each is then emptied into /dev/null.
-pub(crate) fn spread(
+pub(super) fn spread(
     from: OwnedFd,
     outputs: usize,
     time: Time,
@@ -193,13 +193,14 @@ fn from_the_beginning(
 
 #[cfg(test)]
 mod tests {
+    use super::super::timing::Until;
     use super::*;
     use crate::worker::files::temporary;
     use std::io::{Read, Seek};
 
     const SHORT: Time = Time {
         warm_up_s: 0.0,
-        measured_s: Some(0.01),
+        until: Some(Until::Seconds(0.01)),
     };
     const BYTES: u64 = 5 * MESSAGE as u64;
 
@@ -215,7 +216,10 @@ mod tests {
                 to.try_clone().unwrap().into(),
             ];
             let report = conduit(fds, SHORT, &mut || Ok(())).unwrap();
-            assert!(report.bytes > BYTES, "more than once: {report:?}");
+            assert!(
+                report.moved().unwrap().bytes > BYTES,
+                "more than once: {report:?}"
+            );
             let mut text = Vec::new();
             to.rewind().unwrap();
             to.read_to_end(&mut text).unwrap();
@@ -231,7 +235,7 @@ mod tests {
         for fanout in fanouts {
             let from = temporary(BYTES + 100).unwrap().into();
             let report = fanout(from, 4, SHORT, &mut || Ok(())).unwrap();
-            assert!(report.bytes > BYTES, "{report:?}");
+            assert!(report.moved().unwrap().bytes > BYTES, "{report:?}");
         }
         let nowhere = tee(temporary(1).unwrap().into(), 0, SHORT, &mut || Ok(()));
         assert!(nowhere.is_err());

@@ -9,9 +9,9 @@ use fullbore_sys::{Error, Result, calls};
 use rustix::fs::SeekFrom;
 
 use super::memory_loops;
-use super::stream::buffer;
-use super::timing::{Ready, Report, Time, timed};
-use crate::bandwidth::MESSAGE;
+use super::order::{Ready, Report};
+use super::stream::{MESSAGE, buffer};
+use super::timing::{Time, timed};
 use crate::sys::mapping::Mapping;
 
 /// Reads the file in messages, sums the words of each, and begins again at its end.
@@ -107,11 +107,12 @@ pub(crate) fn file_system(file: &File) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::timing::Until;
     use super::*;
 
     const SHORT: Time = Time {
         warm_up_s: 0.0,
-        measured_s: Some(0.001),
+        until: Some(Until::Seconds(0.001)),
     };
 
     #[test]
@@ -121,9 +122,9 @@ mod tests {
         assert_eq!(rustix::fs::fstat(&file).unwrap().st_nlink, 0, "no name");
         let fd = || OwnedFd::from(file.try_clone().unwrap());
         let report = reread(fd(), SHORT, &mut || Ok(())).unwrap();
-        assert!(report.bytes > BYTES, "{report:?}");
+        assert!(report.moved().unwrap().bytes > BYTES, "{report:?}");
         let report = mmap_reread(fd(), BYTES, SHORT, &mut || Ok(())).unwrap();
-        assert!(report.bytes >= BYTES, "{report:?}");
+        assert!(report.moved().unwrap().bytes >= BYTES, "{report:?}");
         let longer = mmap_reread(fd(), BYTES + 1, SHORT, &mut || Ok(()));
         assert!(longer.is_err(), "a mapping beyond the end would be fatal");
         assert_ne!(file_system(&file), "unknown");

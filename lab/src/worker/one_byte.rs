@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use fullbore_sys::{Error, Result};
 
+use super::order::{Ready, Report};
 use super::round_trip::{RoundTrips, answer_all, ns, trip};
-use super::timing::{Ready, Report, Time};
+use super::side_report::{Finished, SideReport};
+use super::timing::{Time, Until};
 
 /// Trips kept at most: a second of the fastest ones.
 const MOST: usize = 1 << 20;
 
 /// Sends a byte, waits for it to come back, and again.
-pub(crate) fn ping([to, from]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
+pub(super) fn ping([to, from]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
     let mut trips = Vec::with_capacity(MOST);
     ready()?;
     let trip = || {
@@ -20,7 +22,6 @@ pub(crate) fn ping([to, from]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
         trip(&to, &from).map(|()| start.elapsed()).map_err(failed)
     };
     let warm_up = Duration::from_secs_f64(time.warm_up_s);
-    let measured = Duration::from_secs_f64(time.measured_s.unwrap_or(0.0));
     let began = Instant::now();
     // At least one: both sides are there then.
     loop {
@@ -30,31 +31,34 @@ pub(crate) fn ping([to, from]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
         }
     }
     let start = Instant::now();
-    let cpu = crate::sys::usage().cpu;
+    let is_over = || match time.until {
+        Some(Until::Seconds(s)) => start.elapsed().as_secs_f64() >= s,
+        _ => true,
+    };
     loop {
         let took = trip()?;
         if trips.len() < MOST {
             trips.push(ns(took));
         }
-        if start.elapsed() >= measured {
+        if is_over() {
             break;
         }
     }
-    Ok(Report {
-        bytes: trips.len() as u64,
-        seconds: start.elapsed().as_secs_f64(),
-        cpu_s: crate::sys::usage().cpu.saturating_sub(cpu).as_secs_f64(),
-        round_trips: RoundTrips::of(trips),
-    })
+    Ok(RoundTrips::of(trips).map_or(Report::Nothing, Report::RoundTrips))
 }
 
 /// Sends every byte back until there are no more.
-pub(crate) fn pong([to, from]: [OwnedFd; 2], ready: Ready<'_>) -> Result<Report> {
+pub(super) fn pong([to, from]: [OwnedFd; 2], ready: Ready<'_>) -> Result<Report> {
     ready()?;
-    Ok(Report {
-        bytes: answer_all(from, to).map_err(failed)?,
-        ..Report::default()
-    })
+    let bytes = answer_all(from, to).map_err(failed)?;
+    let report = SideReport {
+        bytes,
+        ..SideReport::default()
+    };
+    Ok(Report::Moved(Box::new(Finished {
+        report,
+        measured_ns: [0; 2],
+    })))
 }
 
 fn failed(e: std::io::Error) -> Error {

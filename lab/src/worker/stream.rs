@@ -11,9 +11,11 @@ use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::timing::{Ready, Report, Time, timed};
-use crate::bandwidth::MESSAGE;
+use super::order::{Ready, Report};
+use super::timing::{Time, timed};
 
+/// Bytes of a message: lmbench's `XFERSIZE`.
+pub(crate) const MESSAGE: usize = 64 << 10;
 /// lmbench's `SOCKBUF`, for TCP. The kernel grants less where its limits (`net.core.wmem_max`, `rmem_max`) say so.
 const SOCKET_BUFFER: usize = 1 << 20;
 /// lmbench moves the reader's buffer off page alignment by so much.
@@ -117,16 +119,17 @@ pub(crate) fn both_ways(link: Link) -> Result<[[OwnedFd; 2]; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::timing::Until;
     use super::*;
     use crate::worker::one_byte;
 
     const SHORT: Time = Time {
         warm_up_s: 0.0,
-        measured_s: Some(0.01),
+        until: Some(Until::Seconds(0.01)),
     };
     const UNTIL_GONE: Time = Time {
         warm_up_s: 0.0,
-        measured_s: None,
+        until: None,
     };
 
     #[test]
@@ -134,17 +137,17 @@ mod tests {
         for link in [Link::Pipe, Link::Unix, Link::Tcp] {
             let (to, from) = connect(link).unwrap();
             let sender = std::thread::spawn(move || send(to, UNTIL_GONE, &mut || Ok(())));
-            let got = receive(from, SHORT, &mut || Ok(())).unwrap();
-            assert!(got.bytes > 0, "{link:?}");
-            assert!(
-                sender.join().unwrap().unwrap().bytes >= got.bytes,
-                "{link:?}"
-            );
+            let received = receive(from, SHORT, &mut || Ok(())).unwrap();
+            let sent = sender.join().unwrap().unwrap();
+            let [sent, received] = [sent, received].map(|r| r.moved().unwrap().bytes);
+            assert!(received > 0 && sent >= received, "{link:?}");
 
             let [ours, theirs] = both_ways(link).unwrap();
             let pong = std::thread::spawn(move || one_byte::pong(theirs, &mut || Ok(())));
             let trips = one_byte::ping(ours, SHORT, &mut || Ok(())).unwrap();
-            let trips = trips.round_trips.unwrap();
+            let Report::RoundTrips(trips) = trips else {
+                panic!("{trips:?}");
+            };
             assert!(trips.median_us > 0.0 && trips.p99_us >= trips.median_us);
             pong.join().unwrap().unwrap();
         }

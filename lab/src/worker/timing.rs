@@ -1,62 +1,82 @@
-//! How a job is timed, and what it reports.
+//! How a job is timed.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::round_trip::RoundTrips;
-use crate::sys::{self, Usage};
+use super::order::Report;
+use super::side::{Counters, Path};
+use super::side_report::Moment;
+
+/// When the measured part of a trial ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many bytes.
+    Bytes(u64),
+}
 
 /// When to measure.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Time {
     /// Seconds that are not measured, at the start.
     pub warm_up_s: f64,
-    /// Seconds that are; absent for a process that works until the other one has had enough.
-    pub measured_s: Option<f64>,
+    /// End of the measured part; absent for a process that works until the other one has had enough.
+    pub until: Option<Until>,
 }
 
-/// What a process measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Seconds, CLOCK_MONOTONIC.
-    pub seconds: f64,
-    /// CPU seconds used.
-    pub cpu_s: f64,
-    /// Round trips, where that was the job.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub round_trips: Option<RoundTrips>,
+impl Time {
+    /// Whether the measured part is over that began then, after so many bytes in all.
+    pub(super) fn is_over(&self, start: &Moment, bytes: u64) -> bool {
+        match self.until {
+            Some(Until::Seconds(s)) => start.at.elapsed().as_secs_f64() >= s,
+            Some(Until::Bytes(n)) => bytes - start.counters.bytes >= n,
+            None => false,
+        }
+    }
+
+    /// How long it may take at 16 MiB/s.
+    pub(super) fn longest(&self) -> Duration {
+        let measured = match self.until {
+            Some(Until::Seconds(s)) => Duration::from_secs_f64(s),
+            Some(Until::Bytes(n)) => Duration::from_secs(n >> 24),
+            None => Duration::ZERO,
+        };
+        Duration::from_secs_f64(self.warm_up_s) + measured
+    }
 }
-
-/// What a job calls once its memory is ready; returns when all processes of the trial are.
-pub(crate) type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
-
-/// What a process says whose partner is gone: the partner's own message explains it.
-pub(crate) const NOTHING: &str = "a trial measured nothing";
 
 /// The clock is read once per so many bytes: at 100 GiB/s every 10 µs, at 1 GiB/s every millisecond.
-const BYTES_PER_LOOK: u64 = 1 << 20;
+pub(super) const BYTES_PER_LOOK: u64 = 1 << 20;
 
 /// Repeats `step`, which returns how many bytes it moved, and measures after the warm-up. Without a time of its own it
 /// goes on until the other side is gone, which is the end it reports then.
-pub(crate) fn timed(time: Time, mut step: impl FnMut() -> io::Result<usize>) -> Result<Report> {
-    let began = Mark::now(0);
+pub(super) fn timed(time: Time, mut step: impl FnMut() -> io::Result<usize>) -> Result<Report> {
+    let moment = |bytes| {
+        Moment::now(&Counters {
+            bytes,
+            ..Counters::default()
+        })
+    };
+    let report = |start: &Moment, bytes| {
+        let finished = start.until(&moment(bytes), Path::default());
+        Ok(Report::Moved(Box::new(finished)))
+    };
+    let began = moment(0);
     let warm_up = Duration::from_secs_f64(time.warm_up_s);
-    let measured = time.measured_s.map(Duration::from_secs_f64);
-    let mut start: Option<Mark> = None;
+    let mut start: Option<Moment> = None;
     let (mut bytes, mut look_at) = (0, 0);
     loop {
         if bytes >= look_at {
             look_at = bytes + BYTES_PER_LOOK;
             match &start {
-                None if began.at.elapsed() >= warm_up => start = Some(Mark::now(bytes)),
-                Some(mark) if measured.is_some_and(|m| mark.at.elapsed() >= m) => {
-                    return Ok(mark.report(bytes));
-                }
+                None if began.at.elapsed() >= warm_up => start = Some(moment(bytes)),
+                Some(start) if time.is_over(start, bytes) => return report(start, bytes),
                 _ => {}
             }
         }
@@ -67,16 +87,12 @@ pub(crate) fn timed(time: Time, mut step: impl FnMut() -> io::Result<usize>) -> 
             Err(e) => return Err(Error::system("moving bytes failed", e, "")),
         }
     }
-    if measured.is_some() || bytes == 0 {
-        return Err(Error::new(
-            NOTHING,
-            "the other side ended before its time",
-            "look at its own message",
-        ));
+    if time.until.is_some() || bytes == 0 {
+        return Ok(Report::Nothing);
     }
     // On a CPU that it shared, the own warm-up may have lasted until the other side had had enough.
-    let start = start.filter(|mark| bytes - mark.bytes >= BYTES_PER_LOOK);
-    Ok(start.unwrap_or(began).report(bytes))
+    let start = start.filter(|start| bytes - start.counters.bytes >= BYTES_PER_LOOK);
+    report(&start.unwrap_or(began), bytes)
 }
 
 /// What ends a sender whose receiver has seen enough. TCP resets a connection that is closed with data in it.
@@ -85,43 +101,13 @@ fn is_goodbye(e: &io::Error) -> bool {
     matches!(e.kind(), BrokenPipe | ConnectionReset)
 }
 
-/// The beginning of the measured part.
-struct Mark {
-    usage: Usage,
-    bytes: u64,
-    at: Instant,
-}
-
-impl Mark {
-    fn now(bytes: u64) -> Self {
-        Self {
-            usage: sys::usage(),
-            bytes,
-            at: Instant::now(),
-        }
-    }
-
-    fn report(&self, bytes: u64) -> Report {
-        let seconds = self.at.elapsed().as_secs_f64();
-        Report {
-            bytes: bytes - self.bytes,
-            seconds,
-            cpu_s: sys::usage()
-                .cpu
-                .saturating_sub(self.usage.cpu)
-                .as_secs_f64(),
-            round_trips: None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SHORT: Time = Time {
         warm_up_s: 0.0,
-        measured_s: Some(0.01),
+        until: Some(Until::Seconds(0.01)),
     };
 
     #[test]
@@ -139,6 +125,7 @@ mod tests {
             },
         )
         .unwrap();
+        let report = report.moved().unwrap();
         assert!(report.seconds >= 0.01, "{report:?}");
         assert!(report.bytes > 0 && report.bytes < all, "{report:?}");
     }
@@ -146,7 +133,7 @@ mod tests {
     #[test]
     fn an_end_is_a_report_only_for_those_who_wait_for_it() {
         let until_end = Time {
-            measured_s: None,
+            until: None,
             ..SHORT
         };
         let ending = || {
@@ -160,14 +147,24 @@ mod tests {
                 }
             }
         };
-        assert_eq!(timed(until_end, ending()).unwrap().bytes, 200);
+        assert_eq!(
+            timed(until_end, ending()).unwrap().moved().unwrap().bytes,
+            200
+        );
         let still_warming_up = Time {
             warm_up_s: 60.0,
             ..until_end
         };
-        assert_eq!(timed(still_warming_up, ending()).unwrap().bytes, 200);
-        let text = timed(SHORT, ending()).unwrap_err().to_string();
-        assert!(text.contains("ended before its time"), "{text}");
+        assert_eq!(
+            timed(still_warming_up, ending())
+                .unwrap()
+                .moved()
+                .unwrap()
+                .bytes,
+            200
+        );
+        let too_early = timed(SHORT, ending()).unwrap();
+        assert!(matches!(too_early, Report::Nothing), "{too_early:?}");
         let refused = timed(until_end, || Err(io::ErrorKind::PermissionDenied.into()));
         assert!(refused.is_err());
     }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::reason::Reason;
 
 /// With more than this, turns would take more than a third of the time even of a large pool: each MiB takes 18 to 37 µs
-/// (`docs/measurements.md`), and 64 MiB are sent in some 6 ms.
+/// (`docs/results/2026-11-22-epyc-kvm-ahead.md`), and 64 MiB are sent in some 6 ms.
 const AT_MOST: u64 = 80 << 20;
 /// With so much memory it takes too long to find out how much of it is in huge pages.
 const LOOKED_AT: u64 = 8 << 30;

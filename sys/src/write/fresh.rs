@@ -28,11 +28,11 @@ pub(crate) struct Paused {
 }
 
 /// The longest piece that is lent in one call, in bytes: longer ones hold the pipe's mutex for too long, shorter ones
-/// pay for the call too often. `docs/measurements.md` has the figures.
+/// pay for the call too often. `docs/results/2026-11-22-epyc-kvm-ahead.md` has the figures.
 pub const PIECE: usize = 1 << 20;
 
 /// Huge pages that are kept behind the one that is filled, so that the pipe has let go of each before it is abandoned. With one,
-/// a pipe behind another one still holds some; with five they leave the caches (`docs/measurements.md`).
+/// a pipe behind another one still holds some; with five they leave the caches (`docs/results/2026-11-21-epyc-kvm.md`).
 const KEPT: usize = 2;
 
 /// Bytes that are lent between two looks at a page that was put aside.

@@ -2,7 +2,7 @@
 //!
 //! Nothing is assumed of the machine. How long `fresh` should keep its pages, how large the pool of `cow` should be, and whether
 //! filling ahead gains anything depends on the caches, on how far the CPUs are from each other, and on whether there are two of
-//! them: each may be worth a factor of two here and cost a quarter there (`docs/measurements.md`).
+//! them: each may be worth a factor of two here and cost a quarter there (`docs/results/2026-11-22-epyc-kvm-ahead.md`).
 
 #[cfg(test)]
 mod tests;

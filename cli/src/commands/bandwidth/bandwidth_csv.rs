@@ -2,27 +2,25 @@
 
 use std::fmt::Write as _;
 
-use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
+use fullbore_lab::bandwidth::result::{BandwidthRun, ColumnResult, LatencyResult};
 
 use crate::commands::ladder::ladder_csv::number;
 
 /// Both tables, each with its kind.
-pub fn tables(run: &Run) -> [(&'static str, String); 2] {
+pub fn tables(run: &BandwidthRun) -> [(&'static str, String); 2] {
     [("raw", raw(run)), ("mean", mean(run))]
 }
 
-fn rates(run: &Run) -> impl Iterator<Item = &ColumnResult> {
-    let columns = run.columns.iter();
-    columns.flat_map(|c| std::iter::once(c).chain(&c.apart))
+fn rates(run: &BandwidthRun) -> impl Iterator<Item = &ColumnResult> {
+    run.columns.iter().flat_map(|c| c.all())
 }
 
-fn latencies(run: &Run) -> impl Iterator<Item = &LatencyResult> {
-    let latencies = run.latencies.iter();
-    latencies.flat_map(|l| std::iter::once(l).chain(&l.apart))
+fn latencies(run: &BandwidthRun) -> impl Iterator<Item = &LatencyResult> {
+    run.latencies.iter().flat_map(|l| l.all())
 }
 
 /// One line per trial.
-fn raw(run: &Run) -> String {
+fn raw(run: &BandwidthRun) -> String {
     let mut csv = String::from(
         "group,column,round,state,gib_per_s,cpu_s_per_gib,median_us,p99_us,\
          line_travel_before_ns,line_travel_after_ns,steal\n",
@@ -36,8 +34,8 @@ fn raw(run: &Run) -> String {
                 column.id,
                 s.round + 1,
                 s.state,
-                s.gib_per_s,
-                s.cpu_s_per_gib,
+                s.figures.gib_per_s,
+                s.figures.cpu_s_per_gib,
                 number(s.line_travel_ns.before),
                 number(s.line_travel_ns.after),
                 number(s.steal),
@@ -52,8 +50,8 @@ fn raw(run: &Run) -> String {
                 latency.id,
                 s.round + 1,
                 s.state,
-                s.median_us,
-                s.p99_us,
+                s.figures.median_us,
+                s.figures.p99_us,
                 number(s.line_travel_ns.before),
                 number(s.line_travel_ns.after),
                 number(s.steal),
@@ -64,7 +62,7 @@ fn raw(run: &Run) -> String {
 }
 
 /// One line per column and state.
-fn mean(run: &Run) -> String {
+fn mean(run: &BandwidthRun) -> String {
     let mut csv = String::from(
         "group,column,state,trials,mean_gib_per_s,median_gib_per_s,ci95_low,ci95_high,median_mb_per_s,cpu_s_per_gib,\
          median_us,p99_us\n",
@@ -75,7 +73,12 @@ fn mean(run: &Run) -> String {
             continue;
         };
         let trials = column.samples.len();
-        let mean = column.samples.iter().map(|s| s.gib_per_s).sum::<f64>() / trials as f64;
+        let mean = column
+            .samples
+            .iter()
+            .map(|s| s.figures.gib_per_s)
+            .sum::<f64>()
+            / trials as f64;
         let _ = writeln!(
             csv,
             "{},{},{state},{trials},{mean},{},{},{},{},{},,",

@@ -3,36 +3,33 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use fullbore_lab::bandwidth::column::Group;
-use fullbore_lab::bandwidth::result::{ColumnResult, LatencyResult, Run};
+use fullbore_lab::bandwidth::result::{BandwidthRun, ColumnResult, LatencyResult};
 use fullbore_lab::bandwidth::year_2005::Row2005;
-use fullbore_lab::ladder::run::State;
+use fullbore_lab::machine::state::State;
+use fullbore_lab::show::number::number;
 use fullbore_sys::size::Size;
 
-use super::sheet::{Row, Sheet};
-use crate::output::table::{INTERVAL_FROM, distance, machine, short, told};
-
-const PLAIN: Style = Style::new();
-const TODAY: Style = Style::new().bold();
-const SCALE: Style = Style::new().dimmed();
-const WARNING: Style = AnsiColor::Yellow.on_default();
+use crate::output::conditions::{INTERVAL_FROM, distance, in_words, machine};
+use crate::output::style::{FAINT, HEAD, PLAIN, paint, warnings};
+use crate::output::table::Table;
 
 /// With fewer trials an interval is hardly one, so their number is shown.
 const FEW: usize = 5;
 
 /// Draws a run within so many characters a line, with ANSI styles that the caller may strip.
-pub fn draw(run: &Run, width: usize) -> String {
+pub fn draw(run: &BandwidthRun, width: usize) -> String {
     let mut out = headline(run) + "\n\n";
-    let columns: Vec<_> = run.columns.iter().collect();
-    let latencies: Vec<_> = run.latencies.iter().collect();
+    let columns: Vec<_> = run.columns.iter().map(|c| &c.main).collect();
+    let latencies: Vec<_> = run.latencies.iter().map(|l| &l.main).collect();
     tables(&mut out, &columns, &latencies, run.row_2005.as_ref(), width);
     out += &footnote(run);
     for state in apart(run) {
         let _ = writeln!(
             out,
-            "\n{SCALE}Apart, never pooled with the above: {}{SCALE:#}",
-            told(state)
+            "\n{FAINT}Apart, never pooled with the above: {}{FAINT:#}",
+            in_words(state)
         );
         let columns = run.columns.iter().flat_map(|c| &c.apart);
         let columns: Vec<_> = columns.filter(|c| c.state == Some(state)).collect();
@@ -40,8 +37,10 @@ pub fn draw(run: &Run, width: usize) -> String {
         let latencies: Vec<_> = latencies.filter(|l| l.state == Some(state)).collect();
         tables(&mut out, &columns, &latencies, None, width);
     }
-    warnings(&mut out, run);
-    out
+    match warnings(doubts(run)) {
+        none if none.is_empty() => out,
+        warnings => out + "\n" + &warnings,
+    }
 }
 
 /// The tables of one state.
@@ -53,66 +52,62 @@ fn tables(
     width: usize,
 ) {
     if !columns.is_empty() {
-        let sheet = match columns.iter().all(|c| c.group == Group::Conduit) {
+        let table = match columns.iter().all(|c| c.group == Group::Conduit) {
             true => conduits(columns),
             false => bandwidth(columns, row_2005),
         };
-        *out += &sheet.draw(width);
+        *out += &table.draw_within(width);
     }
     if !latencies.is_empty() {
         *out += if columns.is_empty() { "" } else { "\n" };
-        *out += &round_trips(latencies).draw(width);
+        *out += &round_trips(latencies).draw_within(width);
     }
 }
 
-fn bandwidth(columns: &[&ColumnResult], row_2005: Option<&Row2005>) -> Sheet {
-    let mut rows = Vec::new();
+fn bandwidth(columns: &[&ColumnResult], row_2005: Option<&Row2005>) -> Table {
+    let mut table = table("MB/s", columns.iter().map(|c| &c.title));
     if let Some(row) = row_2005 {
-        let cells = |figures: &[f64]| {
-            let figure = |c: &&ColumnResult| {
-                let at = row.columns.iter().position(|id| *id == c.id)?;
-                figures.get(at).copied().map(short)
-            };
-            let texts = columns.iter().map(|c| figure(c).unwrap_or_default());
-            texts.collect()
-        };
         for (label, figures) in [("2005, 1 page", &row.before), ("  16 pages", &row.after)] {
-            rows.push(Row {
-                label,
-                style: SCALE,
-                cells: cells(figures),
+            let cells = columns.iter().map(|c| {
+                let at = row.columns.iter().position(|id| *id == c.id)?;
+                figures.get(at).copied().map(number)
             });
+            line(
+                &mut table,
+                label,
+                FAINT,
+                cells.map(Option::unwrap_or_default),
+            );
         }
     }
     let columns: Vec<_> = columns.iter().copied().map(Some).collect();
-    rows.extend(rates("today", &columns));
-    Sheet {
-        corner: "MB/s",
-        titles: columns.iter().flatten().map(|c| c.title.clone()).collect(),
-        rows,
-    }
+    rates(&mut table, "today", &columns);
+    table
+}
+
+fn table<'a>(corner: &str, titles: impl Iterator<Item = &'a String>) -> Table {
+    let titles = titles.map(|title| format!(">{title}"));
+    Table::new([corner.to_owned()].into_iter().chain(titles))
+}
+
+fn line(table: &mut Table, label: &str, style: Style, cells: impl Iterator<Item = String>) {
+    let cells = [label.to_owned()].into_iter().chain(cells);
+    table.row(cells.map(|cell| paint(&cell, style)));
 }
 
 /// Rate, interval, and the rate in GiB/s. A column that is absent has empty cells, one without a figure dashes.
-fn rates(label: &'static str, columns: &[Option<&ColumnResult>]) -> Vec<Row> {
-    let row = |label, style, value: fn(&ColumnResult) -> Option<f64>| Row {
-        label,
-        style,
-        cells: columns
-            .iter()
-            .map(|column| column.map_or(String::new(), |c| cell(value(c))))
-            .collect(),
+fn rates(table: &mut Table, label: &str, columns: &[Option<&ColumnResult>]) {
+    let mut row = |label, style, value: fn(&ColumnResult) -> Option<f64>| {
+        let cell = |c: &Option<&ColumnResult>| c.map_or(String::new(), |c| cell(value(c)));
+        line(table, label, style, columns.iter().map(cell));
     };
-    let mut rows = vec![
-        row(label, TODAY, |c| Some(c.mb_per_s?.median)),
-        row("  95 % from", PLAIN, |c| interval(c, 0)),
-        row("  95 % to", PLAIN, |c| interval(c, 1)),
-        row("  GiB/s", PLAIN, |c| Some(c.gib_per_s?.median)),
-    ];
+    row(label, HEAD, |c| Some(c.mb_per_s?.median));
+    row("  95 % from", PLAIN, |c| interval(c, 0));
+    row("  95 % to", PLAIN, |c| interval(c, 1));
+    row("  GiB/s", PLAIN, |c| Some(c.gib_per_s?.median));
     if columns.iter().flatten().any(|c| c.samples.len() < FEW) {
-        rows.push(row("  trials", PLAIN, |c| Some(c.samples.len() as f64)));
+        row("  trials", PLAIN, |c| Some(c.samples.len() as f64));
     }
-    rows
 }
 
 /// One end of the interval; fewer trials than that have none worth the name.
@@ -124,19 +119,19 @@ fn interval(column: &ColumnResult, end: usize) -> Option<f64> {
 fn cell(value: Option<f64>) -> String {
     value.map_or("–".into(), |v| match v.fract() {
         0.0 => v.to_string(),
-        _ => short(v),
+        _ => number(v),
     })
 }
 
 /// One column per purpose, its two ways one above the other.
-fn conduits(columns: &[&ColumnResult]) -> Sheet {
+fn conduits(columns: &[&ColumnResult]) -> Table {
     let mut titles: Vec<String> = Vec::new();
     for column in columns {
         if !titles.contains(&column.title) {
             titles.push(column.title.clone());
         }
     }
-    let mut rows = Vec::new();
+    let mut table = table("MB/s", titles.iter());
     for (label, suffix) in [("by reference", "-splice"), ("by copying", "-copy")] {
         let is_it = |c: &ColumnResult, title: &String| c.title == *title && c.id.ends_with(suffix);
         let of_way: Vec<_> = titles
@@ -146,56 +141,40 @@ fn conduits(columns: &[&ColumnResult]) -> Sheet {
         if of_way.iter().all(Option::is_none) {
             continue;
         }
-        rows.extend(rates(label, &of_way));
-        let row = |label, text: fn(&ColumnResult) -> Option<String>| Row {
-            label,
-            style: PLAIN,
-            cells: of_way
-                .iter()
-                .map(|c| c.and_then(text).unwrap_or_default())
-                .collect(),
+        rates(&mut table, label, &of_way);
+        let mut row = |label, text: fn(&ColumnResult) -> Option<String>| {
+            let cells = of_way.iter().map(|c| c.and_then(text).unwrap_or_default());
+            line(&mut table, label, PLAIN, cells);
         };
-        rows.push(row("  CPU s/GiB", |c| {
-            Some(format!("{:.3}", c.cpu_s_per_gib?))
-        }));
-        rows.push(row("  copies", |c| Some(c.copies?.to_string())));
+        row("  CPU s/GiB", |c| Some(format!("{:.3}", c.cpu_s_per_gib?)));
+        row("  copies", |c| Some(c.copies?.to_string()));
     }
-    Sheet {
-        corner: "MB/s",
-        titles,
-        rows,
-    }
+    table
 }
 
-fn round_trips(latencies: &[&LatencyResult]) -> Sheet {
-    let row = |label, style, value: fn(&LatencyResult) -> Option<f64>| Row {
-        label,
-        style,
-        cells: latencies.iter().map(|l| cell(value(l))).collect(),
+fn round_trips(latencies: &[&LatencyResult]) -> Table {
+    let titles = latencies.iter().map(|l| &l.title);
+    let mut table = table("µs, 1 byte there and back", titles);
+    let mut row = |label, style, value: fn(&LatencyResult) -> Option<f64>| {
+        let cells = latencies.iter().map(|l| cell(value(l)));
+        line(&mut table, label, style, cells);
     };
-    let mut rows = vec![
-        row("median", TODAY, |l| Some(l.us?.median)),
-        row("  95 % from", PLAIN, |l| {
-            let few = l.samples.len() < INTERVAL_FROM;
-            l.us.filter(|_| !few).map(|us| us.ci95[0])
-        }),
-        row("  95 % to", PLAIN, |l| {
-            let few = l.samples.len() < INTERVAL_FROM;
-            l.us.filter(|_| !few).map(|us| us.ci95[1])
-        }),
-        row("99th percentile", PLAIN, |l| Some(l.us?.p99)),
-    ];
+    row("median", HEAD, |l| Some(l.us?.median));
+    row("  95 % from", PLAIN, |l| Some(interval_us(l)?[0]));
+    row("  95 % to", PLAIN, |l| Some(interval_us(l)?[1]));
+    row("99th percentile", PLAIN, |l| Some(l.us?.p99));
     if latencies.iter().any(|l| l.samples.len() < FEW) {
-        rows.push(row("  trials", PLAIN, |l| Some(l.samples.len() as f64)));
+        row("  trials", PLAIN, |l| Some(l.samples.len() as f64));
     }
-    Sheet {
-        corner: "µs, 1 byte there and back",
-        titles: latencies.iter().map(|l| l.title.clone()).collect(),
-        rows,
-    }
+    table
 }
 
-fn headline(run: &Run) -> String {
+fn interval_us(latency: &LatencyResult) -> Option<[f64; 2]> {
+    let few = latency.samples.len() < INTERVAL_FROM;
+    latency.us.filter(|_| !few).map(|us| us.ci95)
+}
+
+fn headline(run: &BandwidthRun) -> String {
     let method = &run.method;
     let [sender, receiver] = method.cpus;
     let travel = |c: &ColumnResult| {
@@ -205,7 +184,7 @@ fn headline(run: &Run) -> String {
             .find(|s| s.line_travel_ns.before.is_some())?;
         Some((sample.line_travel_ns.before?, sample.state))
     };
-    let distance = distance(run.columns.iter().find_map(travel));
+    let distance = distance(run.columns.iter().find_map(|c| travel(c)));
     let place = match sender == receiver {
         true => format!("everything on CPU {sender}"),
         false => format!(
@@ -227,7 +206,7 @@ fn headline(run: &Run) -> String {
     )
 }
 
-fn footnote(run: &Run) -> String {
+fn footnote(run: &BandwidthRun) -> String {
     let mut text = String::from("\nMedians; MB is 10⁶ bytes, GiB 2³⁰. ");
     match &run.row_2005 {
         Some(row) => {
@@ -247,7 +226,7 @@ fn footnote(run: &Run) -> String {
 }
 
 /// States in which something was measured that is not shown first.
-fn apart(run: &Run) -> BTreeSet<State> {
+fn apart(run: &BandwidthRun) -> BTreeSet<State> {
     let rates = run
         .columns
         .iter()
@@ -257,7 +236,7 @@ fn apart(run: &Run) -> BTreeSet<State> {
     rates.chain(trips.filter_map(|l| l.state)).collect()
 }
 
-fn warnings(out: &mut String, run: &Run) {
+fn doubts(run: &BandwidthRun) -> impl Iterator<Item = String> {
     let rates = run.columns.iter().flat_map(|c| {
         let why = c.refused.iter().map(|why| format!("refused: {why}"));
         let why = why.chain(c.warnings.iter().cloned());
@@ -267,19 +246,7 @@ fn warnings(out: &mut String, run: &Run) {
         let why = l.refused.iter();
         why.map(move |w| format!("{}, round trip: refused: {w}", l.title))
     });
-    let all: Vec<_> = run
-        .warnings
-        .iter()
-        .cloned()
-        .chain(rates)
-        .chain(trips)
-        .collect();
-    if !all.is_empty() {
-        out.push('\n');
-    }
-    for warning in all {
-        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
-    }
+    run.warnings.iter().cloned().chain(rates).chain(trips)
 }
 
 /// Two conduits share a title.

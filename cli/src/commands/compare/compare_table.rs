@@ -2,17 +2,14 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use fullbore_lab::compare::{Against, Comparison, Difference, Figure, GroupSummary, Row, Unit};
-use fullbore_lab::saved::load::shown;
+use fullbore_lab::show::escape::{shown, visible};
+use fullbore_lab::show::number::{maybe, number, times, when};
 use fullbore_lab::stats::{Estimate, Verdict};
 
-use crate::output::table::short;
-
-const HEAD: Style = Style::new().bold();
-const BETTER: Style = AnsiColor::Green.on_default();
-const WORSE: Style = AnsiColor::Red.on_default();
-const WARNING: Style = AnsiColor::Yellow.on_default();
+use crate::output::style::{HEAD, mark, paint, warnings};
+use crate::output::table::Table;
 
 /// Draws a comparison, with ANSI styles that the caller may strip.
 pub fn draw(comparison: &Comparison) -> String {
@@ -35,20 +32,12 @@ pub fn draw(comparison: &Comparison) -> String {
     if !comparison.warnings.is_empty() {
         out.push('\n');
     }
-    for warning in &comparison.warnings {
-        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {}", shown_long(warning));
-    }
-    out
+    out + &warnings(comparison.warnings.iter().map(|w| visible(w)))
 }
 
 fn who(group: &GroupSummary) -> String {
     let when = match group.started_unix_s[..] {
-        [one] => i64::try_from(one)
-            .ok()
-            .and_then(|s| jiff::Timestamp::from_second(s).ok())
-            .map_or("at an unknown time".into(), |t| {
-                t.strftime("%Y-%m-%d %H:%M UTC").to_string()
-            }),
+        [one] => when(one),
         _ => format!("{} runs", group.runs),
     };
     let labels: Vec<_> = group.labels.iter().map(|l| shown(l)).collect();
@@ -85,14 +74,20 @@ fn told(difference: &Difference, groups: &[GroupSummary]) -> String {
 
 fn table(against: &Against) -> String {
     let b = &against.letter;
-    let names = against.rows.iter().map(|r| name(r).chars().count());
-    let wide = names.max().unwrap_or(0).clamp(12, 32);
-    let title = format!("{b} against A");
-    let ratio = format!("{b} / A");
-    let mut out = format!(
-        "\n{HEAD}{title:<wide$} {:<7} {:>7} {:>7} {ratio:>7}  {:<13} {:<9} {:>9} {:>7} {ratio:>9}{HEAD:#}\n",
-        "state", "A", b, "95 % interval", "", "× first A", b,
-    );
+    let ratio = format!(">{b} / A");
+    let titles = [
+        &format!("{b} against A"),
+        "state",
+        ">A",
+        &format!(">{b}"),
+        &ratio,
+        "95 % interval",
+        "",
+        ">× first A",
+        &format!(">{b}"),
+        &ratio,
+    ];
+    let mut table = Table::new(titles);
     // What one side never measured, in whatever state, is no line of a comparison.
     let has = |id: &str, side: fn(&Row) -> &Option<Figure>| {
         let mut rows = against.rows.iter().filter(|r| r.id == id);
@@ -104,7 +99,7 @@ fn table(against: &Against) -> String {
             (true, false) => &mut only_a,
             (false, true) => &mut only_b,
             _ => {
-                let _ = writeln!(out, "{}", line(row, wide));
+                table.row(cells(row));
                 continue;
             }
         };
@@ -113,6 +108,7 @@ fn table(against: &Against) -> String {
             only.push(name);
         }
     }
+    let mut out = format!("\n{}", table.draw());
     for (letter, only) in [("A", only_a), (&**b, only_b)] {
         if !only.is_empty() {
             let _ = writeln!(out, "only in {letter}: {}", only.join(", "));
@@ -130,13 +126,13 @@ fn name(row: &Row) -> String {
     shown(&row.id) + unit
 }
 
-fn line(row: &Row, wide: usize) -> String {
-    let value = |f: &Option<Figure>| f.as_ref().map_or("–".into(), |f| short(f.value.median));
+fn cells(row: &Row) -> [String; 10] {
+    let value = |f: &Option<Figure>| maybe(f.as_ref().map(|f| f.value.median));
     let ratio = row.ratio.map_or(String::new(), |r| times(r.median));
     let interval = match row.ratio {
         Some(Estimate {
             ci95: [low, high], ..
-        }) => format!("{}–{}", short(low), short(high)),
+        }) => format!("{}–{}", number(low), number(high)),
         None => match (&row.base, &row.other) {
             (Some(_), None) => "only in A".into(),
             (None, Some(_)) => "not in A".into(),
@@ -150,50 +146,35 @@ fn line(row: &Row, wide: usize) -> String {
         ratio.map_or(String::new(), |r| times(r.median))
     };
     let inside = row.ratio_of_ratios.map_or(String::new(), |r| {
-        format!("{} {}", times(r.median), mark(row.verdict_inside))
+        let (mark, style) = mark(row.verdict_inside);
+        paint(&format!("{} {mark}", times(r.median)), style)
     });
-    let (_, inside_style) = judged(row.verdict_inside, row.ratio_of_ratios);
-    let name = name(row);
-    format!(
-        "{name:<wide$} {:<7} {:>7} {:>7} {style}{ratio:>7}{style:#}  {interval:<13} {style}{words:<9}{style:#} {:>9} {:>7} {inside_style}{inside:>9}{inside_style:#}",
+    [
+        name(row),
         row.state.to_string(),
         value(&row.base),
         value(&row.other),
+        paint(&ratio, style),
+        interval,
+        paint(words.trim_end(), style),
         first(&row.base),
         first(&row.other),
-    )
-    .trim_end()
-    .to_owned()
-}
-
-fn times(ratio: f64) -> String {
-    if ratio < 100.0 {
-        format!("×{ratio:.2}")
-    } else {
-        format!("×{ratio:.0}")
-    }
-}
-
-fn mark(verdict: Option<Verdict>) -> &'static str {
-    match verdict {
-        Some(Verdict::Faster) => "▲",
-        Some(Verdict::Slower) => "▼",
-        Some(Verdict::NotDistinguishable) => "≈",
-        None => " ",
-    }
+        inside,
+    ]
 }
 
 fn judged(verdict: Option<Verdict>, ratio: Option<Estimate>) -> (String, Style) {
     let clear = ratio.is_some_and(|r| r.ci95[0] > 1.0 || r.ci95[1] < 1.0);
-    let (word, style) = match verdict {
-        Some(Verdict::Faster) => ("faster", BETTER),
-        Some(Verdict::Slower) => ("slower", WORSE),
+    let word = match verdict {
+        Some(Verdict::Faster) => "faster",
+        Some(Verdict::Slower) => "slower",
         // The trials agree, but so few of them may by chance.
-        Some(Verdict::NotDistinguishable) if clear => ("too few", Style::new()),
-        Some(Verdict::NotDistinguishable) => ("noise", Style::new()),
-        None => ("", Style::new()),
+        Some(Verdict::NotDistinguishable) if clear => "too few",
+        Some(Verdict::NotDistinguishable) => "noise",
+        None => "",
     };
-    (format!("{} {word}", mark(verdict)), style)
+    let (mark, style) = mark(verdict);
+    (format!("{mark} {word}"), style)
 }
 
 fn footnote(comparison: &Comparison) -> String {
@@ -209,10 +190,4 @@ fn footnote(comparison: &Comparison) -> String {
          difference, or trials are too few. × first: ratio to the first line inside each run, round by round, and\n\
          how that changed: what slows a whole run down (another day, another machine) cancels out of it.{of_groups}"
     )
-}
-
-/// Escaped, and not cut: a warning is ours, but for a few words.
-fn shown_long(text: &str) -> String {
-    let words: Vec<_> = text.split(' ').map(shown).collect();
-    words.join(" ")
 }

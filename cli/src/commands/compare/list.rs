@@ -1,10 +1,12 @@
 //! The saved runs of this user.
 
-use fullbore_lab::saved::load::{Kind, Saved, shown};
+use fullbore_lab::saved::load::{Kind, Saved};
+use fullbore_lab::show::escape::shown;
 use fullbore_sys::Result;
 use serde::Serialize;
 
 use crate::args::runs::{entries, read};
+use crate::output::table::Table;
 
 /// One line of the list.
 #[derive(Debug, Serialize)]
@@ -87,34 +89,21 @@ pub fn draw(lines: &[Line]) -> String {
     if lines.is_empty() {
         return "No runs are saved for this user; fullbore ladder makes one.\n".into();
     }
-    let mut out = format!(
-        "{:<10} {:<8} {:<20} {:<40} run on\n",
-        "kind", "name", "began (UTC)", "measured"
-    );
+    let mut table = Table::new(["kind", "name", "began (UTC)", "measured", "run on"]);
     for line in lines {
-        let what = match &line.error {
+        let mut cells = vec![line.kind.clone(), line.name.clone(), shown(&line.started)];
+        match &line.error {
             // Errors are safe to print.
-            Some(e) => e.clone(),
+            Some(e) => cells.push(e.clone()),
             None => {
                 let label = line.label.as_ref();
                 let label = label.map_or(String::new(), |l| format!(" ({})", shown(l)));
-                format!(
-                    "{:<40} {}{label}",
-                    shown(&line.measured),
-                    shown(&line.machine)
-                )
+                cells.extend([shown(&line.measured), shown(&line.machine) + &label]);
             }
-        };
-        let text = format!(
-            "{:<10} {:<8} {:<20} {}",
-            line.kind,
-            line.name,
-            shown(&line.started),
-            what
-        );
-        out.push_str(text.trim_end());
-        out.push('\n');
+        }
+        table.row(cells);
     }
+    let mut out = table.draw();
     out.push_str("\nNames count within a kind; --kind chooses which one last is of.\n");
     out
 }

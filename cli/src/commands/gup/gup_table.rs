@@ -2,37 +2,32 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
 use fullbore_lab::gup::{Gup, Ratio, Row, Source};
+use fullbore_lab::show::number::{maybe, number};
 use fullbore_lab::stats::Estimate;
 use fullbore_sys::size::Size;
 
-use crate::output::table;
+use crate::output::conditions::machine;
+use crate::output::style::warnings;
+use crate::output::table::Table;
 
-const HEAD: Style = Style::new().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default();
+/// In place of a figure that this method cannot tell from nothing.
+const BELOW: &str = "below resolution";
 
 pub fn draw(gup: &Gup) -> String {
     let source = gup.method.source;
-    let mut out = headline(gup);
-    let _ = write!(
-        out,
-        "\n{HEAD}{:<16}{:<8}{:>8}  {:<15}",
-        "pages", "touched", "ns/page", "95 % interval"
-    );
-    let _ = match source {
-        Source::Estimate => writeln!(
-            out,
-            "{:>8}  {:<15}{:>8}{:>8}{:>8}{HEAD:#}",
-            "less tee", "95 % interval", "vmsplice", "tee", "splice"
-        ),
-        Source::GupTest => writeln!(out, "{:>8}  {:<15}{HEAD:#}", "put", "95 % interval"),
-    };
+    let mut titles = vec!["pages", "touched", ">ns/page", "95 % interval"];
+    titles.extend(match source {
+        Source::Estimate => &[">less tee", "95 % interval", ">vmsplice", ">tee", ">splice"][..],
+        Source::GupTest => &[">put", "95 % interval"],
+    });
+    let mut table = Table::new(titles);
     for row in &gup.rows {
-        line(&mut out, row, source);
+        table.row(cells(row, source));
     }
-    if gup.rows.iter().any(Row::is_below_sight) {
-        let _ = writeln!(out, "below sight: below what this method can see");
+    let mut out = format!("{}\n{}", headline(gup), table.draw());
+    if gup.rows.iter().any(Row::is_below_resolution) {
+        let _ = writeln!(out, "{BELOW}: below what this method can see");
     }
     for refusal in refusals(&gup.rows) {
         let _ = writeln!(out, "{refusal}");
@@ -41,10 +36,7 @@ pub fn draw(gup: &Gup) -> String {
     if let Some(text) = gup.small_to_huge.as_ref().and_then(comparison) {
         let _ = writeln!(out, "{text}");
     }
-    for warning in &gup.warnings {
-        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
-    }
-    out
+    out + &warnings(&gup.warnings)
 }
 
 /// Each kind of pages that was refused, once.
@@ -78,7 +70,7 @@ fn headline(gup: &Gup) -> String {
         .map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
         "{}\n{source}\n{cpu}, {} pages a call; {} of {} rounds, {} s each\n",
-        table::machine(&gup.head.machine),
+        machine(&gup.head.machine),
         method.pages_per_call,
         method.rounds_done,
         method.rounds,
@@ -86,48 +78,46 @@ fn headline(gup: &Gup) -> String {
     )
 }
 
-fn line(out: &mut String, row: &Row, source: Source) {
+fn cells(row: &Row, source: Source) -> Vec<String> {
     let name = row.page_bytes.map_or(row.pages.to_string(), |bytes| {
         format!("{} ({})", row.pages, Size(bytes as u64))
     });
-    let touched = if row.touched { "yes" } else { "no" };
-    let _ = write!(out, "{name:<16}{touched:<8}");
+    let mut cells = vec![name, if row.touched { "yes" } else { "no" }.into()];
     let Some(cost) = row.ns_per_page else {
         let why = match row.refused {
             Some(_) => "refused: see below",
             None => "not measured yet",
         };
-        let _ = writeln!(out, "       –  {why}");
-        return;
+        cells.extend(["–".into(), why.into()]);
+        return cells;
     };
-    let seen = if row.is_below_sight() {
-        format!("{:>8}  {:<15}", "–", "below sight")
-    } else {
-        with_interval(Some(cost))
-    };
-    let _ = match source {
-        Source::Estimate => writeln!(
-            out,
-            "{}{}{:>8}{:>8}{:>8}",
-            seen,
-            with_interval(row.beyond_tee_ns_per_page),
-            middle(row.vmsplice_ns_per_page),
-            middle(row.tee_ns_per_page),
-            middle(row.splice_ns_per_page)
-        ),
-        Source::GupTest => writeln!(out, "{}{}", seen, with_interval(row.put_ns_per_page)),
-    };
+    cells.extend(match row.is_below_resolution() {
+        true => ["–".into(), BELOW.into()],
+        false => with_interval(Some(cost)),
+    });
+    match source {
+        Source::Estimate => {
+            cells.extend(with_interval(row.beyond_tee_ns_per_page));
+            let calls = [
+                row.vmsplice_ns_per_page,
+                row.tee_ns_per_page,
+                row.splice_ns_per_page,
+            ];
+            cells.extend(calls.map(middle));
+        }
+        Source::GupTest => cells.extend(with_interval(row.put_ns_per_page)),
+    }
+    cells
 }
 
 fn middle(estimate: Option<Estimate>) -> String {
-    estimate.map_or("–".to_owned(), |e| short(e.median))
+    maybe(estimate.map(|e| e.median))
 }
 
-fn with_interval(estimate: Option<Estimate>) -> String {
-    let interval = estimate.map_or(String::new(), |e| {
-        format!("{} to {}", short(e.ci95[0]), short(e.ci95[1]))
-    });
-    format!("{:>8}  {interval:<15}", middle(estimate))
+fn with_interval(estimate: Option<Estimate>) -> [String; 2] {
+    let interval = estimate.map(|e| e.ci95.map(number));
+    let interval = interval.map(|[low, high]| format!("{low} to {high}"));
+    [middle(estimate), interval.unwrap_or_default()]
 }
 
 fn footnote(gup: &Gup) -> String {
@@ -150,8 +140,8 @@ fn footnote(gup: &Gup) -> String {
 /// Nothing where there is no ratio.
 fn comparison(ratio: &Ratio) -> Option<String> {
     let times = ratio.ratio?;
-    let [low, high] = times.ci95.map(short);
-    let times = format!("×{} (95 %: {low} to {high})", short(times.median));
+    let [low, high] = times.ci95.map(number);
+    let times = format!("×{} (95 %: {low} to {high})", number(times.median));
     let verdict = if ratio.is_apart {
         "the intervals do not overlap"
     } else {
@@ -162,19 +152,10 @@ fn comparison(ratio: &Ratio) -> Option<String> {
     ))
 }
 
-/// Three significant digits, and never more than one decimal beyond 10.
-fn short(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullbore_lab::gup::Method;
+    use fullbore_lab::gup::GupMethod;
     use fullbore_lab::machine::Machine;
     use fullbore_lab::saved::head::Head;
     use fullbore_sys::pages::PageKind;
@@ -203,7 +184,7 @@ mod tests {
         };
         Gup {
             head: Head::new("fullbore.gup/1", None, Machine::detect()),
-            method: Method {
+            method: GupMethod {
                 source,
                 request_bytes: is_inside.then_some(80),
                 no_gup_test: (!is_inside).then(|| "no gup_test: not here".to_owned()),

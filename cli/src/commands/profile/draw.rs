@@ -3,11 +3,16 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use fullbore_lab::ladder::run::LineTravel;
+use fullbore_lab::machine::state::LineTravel;
 use fullbore_lab::profile::cause::Cause;
 use fullbore_lab::profile::explain;
 use fullbore_lab::profile::fold::{self, Callee};
 use fullbore_lab::profile::profiled::{Profile, RungProfile, SideProfile};
+use fullbore_lab::show::number::number;
+use fullbore_lab::show::wrap::wrap;
+
+use crate::output::conditions::machine;
+use crate::output::style::{HEAD, paint, warnings};
 
 const BAR: usize = 60;
 const WIDTH: usize = 100;
@@ -85,12 +90,14 @@ pub fn profile(profile: &Profile) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}, {} s a rung\n",
-        crate::output::table::machine(&profile.head.machine),
+        "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}; {} of {} rounds, {} s a trial\n",
+        machine(&profile.head.machine),
         profile.method.cpus[0],
         profile.method.cpus[1],
         profile.method.frequency_hz,
         profile.method.event,
+        profile.method.rounds_done,
+        profile.method.rounds,
         profile.method.seconds,
     );
     for rung in &profile.rungs {
@@ -100,10 +107,7 @@ pub fn profile(profile: &Profile) -> String {
         out,
         "ns: nanoseconds of wall time per page of 4096 bytes. Bars: one side's wall time, each letter a cause."
     );
-    for warning in &profile.warnings {
-        let _ = writeln!(out, "warning: {warning}");
-    }
-    out
+    out + &warnings(&profile.warnings)
 }
 
 fn rung(out: &mut String, rung: &RungProfile) {
@@ -111,13 +115,12 @@ fn rung(out: &mut String, rung: &RungProfile) {
         let _ = writeln!(out, "{}: unavailable here: {why}\n", rung.id);
         return;
     }
-    let bold = Style::new().bold();
     let _ = writeln!(
         out,
-        "{bold}{}{bold:#}  {} GiB/s, {} ns/page{}",
+        "{HEAD}{}{HEAD:#}  {} GiB/s, {} ns/page{}",
         rung.id,
-        three_digits(rung.gib_per_s),
-        three_digits(rung.ns_per_page),
+        number(rung.gib_per_s),
+        number(rung.ns_per_page),
         distance(&rung.line_travel_ns),
     );
     for side in &rung.sides {
@@ -137,10 +140,9 @@ fn rung(out: &mut String, rung: &RungProfile) {
         }
     }
     let sentence = format!("{}.", capital(&rung.sentence));
-    let words = sentence
-        .split(' ')
-        .map(|w| (w.chars().count(), w.to_owned()));
-    wrapped(out, "  ", " ", words);
+    for line in wrap(&sentence, WIDTH, ["  "; 2]) {
+        let _ = writeln!(out, "{line}");
+    }
     for warning in &rung.warnings {
         let _ = writeln!(out, "  warning: {warning}");
     }
@@ -165,9 +167,7 @@ fn bar(side: &SideProfile) -> String {
         let cells = (until.round() as usize).saturating_sub(drawn);
         drawn += cells;
         if cells > 0 {
-            let style = part.style();
-            let cells = part.letter().to_string().repeat(cells);
-            let _ = write!(bar, "{style}{cells}{style:#}");
+            bar += &paint(&part.letter().to_string().repeat(cells), part.style());
         }
     }
     bar
@@ -178,53 +178,15 @@ fn list(out: &mut String, side: &SideProfile) {
     let mut parts = parts(side);
     parts.retain(|(_, s)| *s >= SMALL * side.wall_s);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // A blank inside an item is no place to break a line.
     let items = parts.into_iter().map(|(part, s)| {
-        let style = part.style();
-        let what = format!(
-            " {} {} ns",
-            part.name(),
-            three_digits(s * 1e9 / side.pages.max(1.0))
-        );
-        (
-            1 + what.chars().count(),
-            format!("{style}{}{style:#}{what}", part.letter()),
-        )
+        let ns = number(s * 1e9 / side.pages.max(1.0));
+        let letter = paint(&part.letter().to_string(), part.style());
+        format!("{letter} {} {ns} ns", part.name()).replace(' ', "\u{a0}")
     });
-    wrapped(out, "         ", ", ", items);
-}
-
-/// Writes pieces, each with its width, in lines that fit most terminals.
-fn wrapped(
-    out: &mut String,
-    indent: &str,
-    between: &str,
-    pieces: impl Iterator<Item = (usize, String)>,
-) {
-    let mut column = 0;
-    for (width, piece) in pieces {
-        if column == 0 {
-            out.push_str(indent);
-            column = indent.len();
-        } else if column + between.len() + width > WIDTH {
-            out.push_str(between.trim_end());
-            out.push('\n');
-            out.push_str(indent);
-            column = indent.len();
-        } else {
-            out.push_str(between);
-            column += between.len();
-        }
-        out.push_str(&piece);
-        column += width;
-    }
-    out.push('\n');
-}
-
-fn three_digits(x: f64) -> String {
-    match x {
-        x if x >= 99.95 => format!("{x:.0}"),
-        x if x >= 9.995 => format!("{x:.1}"),
-        x => format!("{x:.2}"),
+    let items = items.collect::<Vec<_>>().join(", ");
+    for line in wrap(&items, WIDTH, ["         "; 2]) {
+        let _ = writeln!(out, "{}", line.replace('\u{a0}', " "));
     }
 }
 
@@ -259,25 +221,16 @@ pub fn below(profile: &Profile, symbol: &str) -> Option<String> {
 const DEPTH: usize = 12;
 
 fn callees(out: &mut String, of: &Callee, depth: usize) {
+    let width = 4 + 2 * depth;
     let own = of.share - of.callees.iter().map(|c| c.share).sum::<f64>();
     for callee in of.callees.iter().filter(|c| c.share >= SMALL) {
-        let _ = writeln!(
-            out,
-            "{:>width$.1} %  {}",
-            callee.share * 100.0,
-            callee.symbol,
-            width = 4 + 2 * depth
-        );
+        let percent = callee.share * 100.0;
+        let _ = writeln!(out, "{percent:>width$.1} %  {}", callee.symbol);
         if depth < DEPTH {
             callees(out, callee, depth + 1);
         }
     }
     if own >= SMALL && !of.callees.is_empty() {
-        let _ = writeln!(
-            out,
-            "{:>width$.1} %  (itself)",
-            own * 100.0,
-            width = 4 + 2 * depth
-        );
+        let _ = writeln!(out, "{:>width$.1} %  (itself)", own * 100.0);
     }
 }

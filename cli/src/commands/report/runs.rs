@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use fullbore_lab::saved::load::{Saved, shown};
+use fullbore_lab::saved::load::Saved;
+use fullbore_lab::show::escape::shown;
 use fullbore_sys::{Error, Result};
 
 use crate::args::runs::{self, Found, Name};

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
-use fullbore_lab::ladder::run::State;
+use fullbore_lab::show::number::number;
+use fullbore_lab::show::shade::cividis;
 use fullbore_lab::sweep::{Cell, Sweep};
 use fullbore_sys::size::Size;
 
 use crate::args::values::Color;
-use crate::output::table::{self, INTERVAL_FROM, short};
-
-pub const HEAD: Style = Style::new().bold();
-pub const WARNING: Style = AnsiColor::Yellow.on_default();
+use crate::output::conditions::{INTERVAL_FROM, machine, place};
+use crate::output::style::{paint, warnings};
+use crate::output::table::Table;
 
 /// How fast cells are told from slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,54 +44,41 @@ pub fn shades(asked: Color) -> Shades {
 pub fn draw(sweep: &Sweep, shades: Shades) -> String {
     let mut out = format!("{}\n\n", headline(sweep));
     let scale = Scale::of(sweep);
-    let main = main_state(sweep);
+    let main = sweep.state();
     let mut reasons = Vec::new();
-    let _ = write!(out, "{HEAD}{:<10}", "capacity");
-    for buffer in &sweep.buffers {
-        let _ = write!(out, " {:>9}", Size(*buffer).to_string());
-    }
-    let _ = writeln!(out, "   buffer{HEAD:#}");
+    let buffers = sweep.buffers.iter().map(|b| format!(">{}", Size(*b)));
+    let titles = ["capacity".to_owned()].into_iter().chain(buffers);
+    let mut table = Table::new(titles.chain(["  buffer".into()])).gap(1);
     for row in sweep.cells.chunk_by(|a, b| a.capacity == b.capacity) {
-        let _ = write!(out, "{:<10}", Size(row[0].capacity).to_string());
-        for cell in row {
-            out.push(' ');
+        let cells = row.iter().map(|cell| {
             let doubt = match cell.gib_per_s {
                 Some(_) if cell.state != main => '*',
                 Some(rate) if is_wide(rate) => '~',
                 _ => ' ',
             };
-            draw_cell(&mut out, cell, doubt, &scale, shades, &mut reasons);
-        }
-        out.push('\n');
+            draw_cell(cell, doubt, &scale, shades, &mut reasons)
+        });
+        table.row([Size(row[0].capacity).to_string()].into_iter().chain(cells));
     }
-    let _ = writeln!(out, "\n{}", legend(sweep, &scale, shades));
+    let _ = writeln!(out, "{}\n{}", table.draw(), legend(sweep, &scale, shades));
     for (why, mark) in reasons.iter().zip('a'..='z') {
         let _ = writeln!(out, "{mark}: {why}");
     }
-    out + &warnings(sweep)
-}
-
-/// What every reader should know, one line each.
-pub fn warnings(sweep: &Sweep) -> String {
-    let mut out = String::new();
-    for warning in &sweep.warnings {
-        let _ = writeln!(out, "{WARNING}warning:{WARNING:#} {warning}");
-    }
-    out
+    out + &warnings(&sweep.warnings)
 }
 
 /// Machine, ways and method.
 pub fn headline(sweep: &Sweep) -> String {
     let method = &sweep.method;
-    let main = main_state(sweep);
+    let main = sweep.state();
     let travel = sweep.cells.iter().find_map(|cell| {
         let sample = cell.samples.iter().find(|s| Some(s.state) == main)?;
         Some((sample.line_travel_ns.before?, sample.state))
     });
     format!(
         "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
-        table::machine(&sweep.head.machine),
-        table::place(method.cpus, travel),
+        machine(&sweep.head.machine),
+        place(method.cpus, travel),
         method.write_with,
         method.read_with,
         method.pages,
@@ -100,12 +87,6 @@ pub fn headline(sweep: &Sweep) -> String {
         method.rounds,
         method.seconds,
     )
-}
-
-/// The state that most cells tell of.
-fn main_state(sweep: &Sweep) -> Option<State> {
-    let states = || sweep.cells.iter().filter_map(|c| c.state);
-    states().max_by_key(|state| states().filter(|s| s == state).count())
 }
 
 /// Equal steps of it are equal factors.
@@ -135,62 +116,41 @@ impl Scale {
 }
 
 const CHARACTERS: [char; 4] = ['░', '▒', '▓', '█'];
-/// Dark blue to yellow, even in lightness, the same for the colour-blind: the colour map "cividis" (Nuñez and others, 2018).
-const CIVIDIS: [(u8, u8, u8); 8] = [
-    (0, 34, 78),
-    (35, 62, 108),
-    (80, 90, 111),
-    (107, 114, 121),
-    (138, 138, 120),
-    (171, 164, 110),
-    (208, 194, 86),
-    (254, 232, 56),
-];
-/// The nearest of 256 colours.
-const INDEXED: [u8; 8] = [17, 24, 60, 242, 245, 143, 179, 221];
 
-/// Nine columns.
+/// At most nine columns.
 fn draw_cell(
-    out: &mut String,
     cell: &Cell,
     doubt: char,
     scale: &Scale,
     shades: Shades,
     reasons: &mut Vec<String>,
-) {
+) -> String {
     let Some(rate) = cell.gib_per_s else {
-        let mark = match &cell.refused {
+        return match &cell.refused {
             Some(why) => format!("– {}", mark_of(why, reasons)),
             None => "not yet".into(),
         };
-        let _ = write!(out, "{mark:>9}");
-        return;
     };
     let place = scale.place(rate.median);
-    let step = |steps: usize| ((place * steps as f64) as usize).min(steps - 1);
-    let text = format!("{:>5}{doubt}", short(rate.median));
-    if shades == Shades::Characters {
-        let shade = CHARACTERS[step(CHARACTERS.len())];
-        let _ = write!(out, "{shade}{shade} {text}");
-        return;
-    }
-    let n = step(CIVIDIS.len());
-    let ground = match shades {
-        Shades::True => {
-            let (r, g, b) = CIVIDIS[n];
-            Ink::Rgb(RgbColor(r, g, b))
+    let text = format!("{:>5}{doubt}", number(rate.median));
+    let shade = cividis(place);
+    let ground: Ink = match shades {
+        Shades::Characters => {
+            let step = ((place * CHARACTERS.len() as f64) as usize).min(CHARACTERS.len() - 1);
+            let shade = CHARACTERS[step];
+            return format!("{shade}{shade} {text}");
         }
-        _ => Ink::Ansi256(Ansi256Color(INDEXED[n])),
+        Shades::True => RgbColor(shade.rgb.0, shade.rgb.1, shade.rgb.2).into(),
+        Shades::Indexed => Ansi256Color(shade.indexed).into(),
     };
-    let ink = if n < 4 {
-        AnsiColor::BrightWhite
-    } else {
-        AnsiColor::Black
+    let ink = match shade.is_light {
+        true => AnsiColor::Black,
+        false => AnsiColor::BrightWhite,
     };
     let style = Style::new()
         .bg_color(Some(ground))
         .fg_color(Some(ink.into()));
-    let _ = write!(out, "{style}   {text}{style:#}");
+    paint(&format!("   {text}"), style)
 }
 
 /// Whether the interval reaches further than a tenth from the median.
@@ -219,12 +179,12 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
         let _ = write!(
             text,
             "; {key} from {} to {}, each step the same factor",
-            short(scale.slowest),
-            short(scale.fastest)
+            number(scale.slowest),
+            number(scale.fastest)
         );
     }
     let wide = |c: &Cell| c.gib_per_s.is_some_and(is_wide);
-    if sweep.cells.iter().any(wide) {
+    if sweep.cells.iter().any(|c| wide(c)) {
         text.push_str(".\n~ the 95 % interval reaches further than a tenth from the median");
     }
     if !sweep.method.read_with.touches_data() {
@@ -233,7 +193,7 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
     if sweep
         .cells
         .iter()
-        .any(|c| c.state.is_some() && c.state != main_state(sweep))
+        .any(|c| c.state.is_some() && c.state != sweep.state())
     {
         text.push_str(".\n* never measured in the state that prevailed: not to be compared with its neighbours");
     }
@@ -245,10 +205,10 @@ fn legend(sweep: &Sweep, scale: &Scale, shades: Shades) -> String {
         let _ = write!(
             text,
             ".\nFastest: {} GiB/s{} with a buffer of {} and a capacity of {}",
-            short(rate.median),
+            number(rate.median),
             match best.samples.len() {
                 n if n < INTERVAL_FROM => String::new(),
-                _ => format!(" ({}–{})", short(rate.ci95[0]), short(rate.ci95[1])),
+                _ => format!(" ({}–{})", number(rate.ci95[0]), number(rate.ci95[1])),
             },
             Size(best.buffer),
             Size(best.capacity),

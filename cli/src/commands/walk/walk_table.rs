@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
+use fullbore_lab::show::number::count;
 use fullbore_lab::walk::pagemap::{Look, Page};
 use fullbore_sys::size::Size;
 
-const HEAD: Style = Style::new().bold();
-const FAINT: Style = Style::new().dimmed();
-const HUGE: Style = AnsiColor::Green.on_default();
-const HIDDEN: Style = AnsiColor::Yellow.on_default();
+use crate::output::style::{FAINT, GOOD, PLAIN, WARNING, paint};
+use crate::output::table::Table;
 
 /// So many pages that only follow on from each other are shown one by one.
 const FEW: usize = 6;
@@ -17,11 +15,10 @@ const FEW: usize = 6;
 /// Draws what was seen, with ANSI styles that the caller may strip.
 pub fn draw(what: &str, look: &Look) -> String {
     let mut out = String::new();
-    let n = look.pages.len();
-    let s = if n == 1 { "" } else { "s" };
     let _ = writeln!(
         out,
-        "{what}: {n} page{s} of {}",
+        "{what}: {} of {}",
+        count(look.pages.len(), "page"),
         Size(look.page_size as u64)
     );
     if let Some(mapping) = &look.mapping {
@@ -39,11 +36,8 @@ pub fn draw(what: &str, look: &Look) -> String {
             (n, _) => writeln!(out, " ({} of it in transparent huge pages)", Size(n)),
         };
     }
-    let _ = writeln!(
-        out,
-        "\n{HEAD}{:<18}  {:<7}  {:<10}  {:<9}  {:<6}  flags{HEAD:#}",
-        "address", "present", "frame", "mapped by", "page"
-    );
+    let titles = ["address", "present", "frame", "mapped by", "page", "flags"];
+    let mut table = Table::new(titles);
     let mut pages = &look.pages[..];
     while let [first, ..] = pages {
         let run = 1 + pages
@@ -51,23 +45,20 @@ pub fn draw(what: &str, look: &Look) -> String {
             .take_while(|w| follows(&w[0], &w[1]))
             .count();
         if run > FEW {
-            row(&mut out, first);
-            let _ = writeln!(
-                out,
-                "{FAINT}⋮ {} more of the same, one after the other{FAINT:#}",
-                run - 2
-            );
-            row(&mut out, &pages[run - 1]);
+            table.row(cells(first));
+            let more = format!("⋮ {} more of the same, one after the other", run - 2);
+            table.row([paint(&more, FAINT)]);
+            table.row(cells(&pages[run - 1]));
         } else {
-            pages[..run].iter().for_each(|page| row(&mut out, page));
+            pages[..run].iter().for_each(|page| table.row(cells(page)));
         }
         pages = &pages[run..];
     }
-    let _ = writeln!(out, "\n{}", summary(look));
+    let _ = writeln!(out, "\n{}\n{}", table.draw(), summary(look));
     for hidden in &look.hidden {
         let _ = writeln!(
             out,
-            "{HIDDEN}hidden:{HIDDEN:#} {}: {}",
+            "{WARNING}hidden:{WARNING:#} {}: {}",
             hidden.what, hidden.why
         );
     }
@@ -86,7 +77,7 @@ fn follows(one: &Page, two: &Page) -> bool {
         && (one.mapped_by, one.compound, &one.flags) == (two.mapped_by, two.compound, &two.flags)
 }
 
-fn row(out: &mut String, page: &Page) {
+fn cells(page: &Page) -> [String; 6] {
     let present = match (page.present, page.swapped) {
         (Some(true), _) => "yes",
         (_, Some(true)) => "swapped",
@@ -105,16 +96,19 @@ fn row(out: &mut String, page: &Page) {
         (place, _) => place.unwrap_or(unknown).to_owned(),
     };
     let by = page.mapped_by.unwrap_or(unknown);
-    let style = if by == "pmd" { HUGE } else { Style::new() };
+    let style = if by == "pmd" { GOOD } else { PLAIN };
     let flags = page
         .flags
         .as_ref()
         .map_or(unknown.to_owned(), |f| f.join(" "));
-    let address = format!("{:#018x}", page.address);
-    let _ = writeln!(
-        out,
-        "{address}  {present:<7}  {frame:<10}  {style}{by:<9}{style:#}  {compound:<6}  {flags}"
-    );
+    [
+        format!("{:#018x}", page.address),
+        present.to_owned(),
+        frame,
+        paint(by, style),
+        compound,
+        flags,
+    ]
 }
 
 /// What it all says about the walk.

@@ -1,12 +1,12 @@
 //! One line of the display, out of a reading and the format. Pure.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use fullbore_lab::show::{escape::visible, wrap::columns};
+use unicode_width::UnicodeWidthChar;
 
 use super::amount::{Unit, amount, clock};
 use super::bar::{self, Style};
 use super::format::{Part, Piece, colour_codes, parse};
 use super::meter::Reading;
-use crate::output::quote::visible;
 
 /// What is shown and how; the same at every update, unless another instance changes it.
 #[derive(Clone, Debug)]
@@ -290,17 +290,6 @@ fn cut(text: &str, width: usize) -> String {
 fn after_code(text: &str) -> &str {
     let rest = text[2..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
     rest.strip_prefix(|_: char| true).unwrap_or(rest)
-}
-
-/// Columns that a text takes on a terminal, without those of colour codes.
-pub fn columns(text: &str) -> usize {
-    let mut rest = text;
-    let mut sum = 0;
-    while let Some(at) = rest.find("\x1b[") {
-        sum += rest[..at].width();
-        rest = after_code(&rest[at..]);
-    }
-    sum + rest.width()
 }
 
 fn printable(bytes: &[u8], other: char) -> impl Iterator<Item = char> {

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fullbore_lab::show::wrap::columns;
+
 use super::counters::Counters;
 use super::cursor::Cursor;
-use super::display::{Form, Moment, columns};
+use super::display::{Form, Moment};
 use super::meter::{Meter, Rates, Reading};
 use super::terminal;
 

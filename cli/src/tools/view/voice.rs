@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use fullbore_sys::Error;
 
-use crate::output::quote::visible;
+use fullbore_lab::show::escape::visible;
 
 /// What may go wrong, as pv's exit code counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

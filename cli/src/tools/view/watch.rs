@@ -9,7 +9,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::display::{Form, Moment, columns};
+use fullbore_lab::show::wrap::columns;
+
+use super::display::{Form, Moment};
 use super::format::{Part, Piece};
 use super::input;
 use super::meter::Meter;

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::Bad;
-use super::shown;
+use crate::show::escape::shown;
 
 /// Beyond this a number is no measurement, whatever its unit.
 const LARGEST: f64 = 1e15;

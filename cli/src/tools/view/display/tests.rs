@@ -195,7 +195,7 @@ fn line_is_cut_to_the_width_by_cells_and_keeps_its_colours() {
 fn name_does_not_command_the_terminal() {
     let mut form = form("%N");
     form.name = Some("\x1b[31mred\r".into());
-    assert_eq!(form.line(&reading(), &at(None)), "\\033[31mred\\r:");
+    assert_eq!(form.line(&reading(), &at(None)), "\\u{1b}[31mred\\r:");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The figure itself, where the kernel has gup_test.
 
 use std::fs::File;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fullbore_sys::Result;
@@ -16,14 +15,14 @@ const BYTES: usize = 64 << 20;
 
 /// One case, ready to be measured again and again.
 pub(super) struct Inside<D = File> {
-    file: Rc<TestFile<D>>,
+    file: TestFile<D>,
     kind: PageKind,
     touched: bool,
     lent: Lent,
 }
 
 impl<D: Device> Inside<D> {
-    pub(super) fn new(file: Rc<TestFile<D>>, kind: PageKind, touched: bool) -> Result<Self> {
+    pub(super) fn new(file: TestFile<D>, kind: PageKind, touched: bool) -> Result<Self> {
         let lent = largest(kind, touched)?;
         if touched && kind != PageKind::Small {
             lent.prove_huge()?;
@@ -81,14 +80,14 @@ fn largest(kind: PageKind, touched: bool) -> Result<Lent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gup::form::Form;
-    use crate::gup::test_file::tests::{Kernel, NS_PER_PAGE, PUT_NS_PER_PAGE};
+    use crate::worker::gup_trial::form::Form;
+    use crate::worker::gup_trial::test_file::tests::{Kernel, NS_PER_PAGE, PUT_NS_PER_PAGE};
 
     #[test]
     fn figures_are_those_of_the_kernel_in_every_era() {
         for form in Form::ALL {
             let file = TestFile::probe(Kernel::new(form), form.file()).unwrap();
-            let mut case = Inside::new(Rc::new(file), PageKind::Small, false).unwrap();
+            let mut case = Inside::new(file, PageKind::Small, false).unwrap();
             let timing = case.trial(Duration::ZERO).unwrap();
             // The simulated kernel, too, counts whole microseconds, and it has pages of 4 KiB.
             let ours = rustix::param::page_size() as f64 / 4096.0;

@@ -7,7 +7,6 @@
 //! moved on by splice, which is timed apart, and dropped, which is not.
 
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fullbore_sys::calls::{self, SpliceFlags};
@@ -126,7 +125,7 @@ impl Rig {
 
 /// One case, ready to be measured again and again.
 pub(super) struct Outside {
-    rig: Rc<Rig>,
+    rig: Rig,
     kind: PageKind,
     touched: bool,
     /// The read ends are enough: what is in a pipe stays there, and is only ever tee'd.
@@ -135,7 +134,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    pub(super) fn new(rig: Rc<Rig>, kind: PageKind, touched: bool) -> Result<Self> {
+    pub(super) fn new(rig: Rig, kind: PageKind, touched: bool) -> Result<Self> {
         let mut lent = map(kind, touched, rig.len())?;
         if touched && kind != PageKind::Small {
             lent.prove_huge()?;
