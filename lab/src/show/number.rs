@@ -101,7 +101,7 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
-        assert_eq!([0.314, 3.14, 9.998].map(two_digits), ["0.31", "3.1", "10"]);
+        assert_eq!([0.312, 3.12, 9.998].map(two_digits), ["0.31", "3.1", "10"]);
     }
 
     proptest! {
