@@ -130,10 +130,10 @@ fn list_shows_every_run_by_the_name_it_can_be_called() {
     let list = user.compares("--list");
     let lines: Vec<_> = list.quiet_success().out.lines().collect();
     assert!(
-        lines[1].starts_with("ladder     last ") && lines[1].contains("newer fullbore"),
+        lines[1].starts_with("ladder  last ") && lines[1].contains("newer fullbore"),
         "{list}"
     );
-    assert!(lines[2].starts_with("ladder     last~1"), "{list}");
+    assert!(lines[2].starts_with("ladder  last~1"), "{list}");
     assert!(
         lines[2].contains("write-read, busy-loop") && lines[2].contains("\\u{1b}[31mred"),
         "{list}"
@@ -220,7 +220,7 @@ fn what_is_no_run_is_named_with_the_reason() {
     let user = User::new();
     let good = user.has("good.json", ladder(1.0, "near").to_string());
     let cut = &SAVED[..1000];
-    let newer = SAVED.replacen("fullbore.ladder/1", "fullbore.ladder/2", 1);
+    let newer = SAVED.replacen("fullbore.ladder/1", "fullbore.ladder/99", 1);
     for (name, text, why) in [
         ("cut.json", cut, "cut short"),
         ("empty.json", "", "cut short"),

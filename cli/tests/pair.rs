@@ -20,7 +20,7 @@ mod verify;
 /// Every way to wait.
 const WAITS: [&str; 5] = ["block", "poll", "spin", "poll-spin", "adaptive"];
 
-/// Every way in for data of any kind; `tee` sends a pattern of its own.
+/// Every write method for data of any kind; `tee` sends a pattern of its own.
 const WAYS_IN: [&str; 9] = [
     "--write-with write",
     "--write-with write --pages huge",
@@ -33,7 +33,7 @@ const WAYS_IN: [&str; 9] = [
     "--write-with fat --ahead 4M",
 ];
 
-/// Every way out.
+/// Every read method.
 const WAYS_OUT: [&str; 3] = [
     "--read-with read",
     "--read-with splice",

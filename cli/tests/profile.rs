@@ -19,7 +19,7 @@ const SECONDS: f64 = 0.6;
 /// A profile of these rungs, or nothing where the kernel's part may not be sampled here.
 fn profiled(rungs: &str) -> Option<Value> {
     let run = profile(&format!(
-        "--rungs {rungs} --seconds {SECONDS} --json --no-save"
+        "--rungs {rungs} --rounds 1 --seconds {SECONDS} --json --no-save"
     ));
     if !run.status.success() {
         assert!(
@@ -223,6 +223,36 @@ fn flame_graphs_and_folded_stacks_are_saved_and_a_function_can_be_looked_into() 
     }
 }
 
+/// What each round adds is in the sums, and the intervals are of the rounds.
+#[test]
+fn rounds_make_intervals_and_shares_are_of_all_of_them() {
+    let line = "--rungs busy-loop,relay --rounds 4 --seconds 0.1 --seed 3 --json --no-save";
+    let run = profile(line);
+    if !run.status.success() {
+        return skip(&run.err);
+    }
+    let profile = run.json();
+    assert_eq!(profile["method"]["rounds_done"], 4);
+    for rung in profile["rungs"].as_array().expect("rungs") {
+        let apart = rung["apart"].as_array().into_iter().flatten();
+        let states: Vec<_> = std::iter::once(rung).chain(apart).collect();
+        let rates = |state: &Value| state["samples"].as_array().expect("trials").len();
+        assert_eq!(states.iter().map(|s| rates(s)).sum::<usize>(), 4, "{rung}");
+        for state in states.iter().filter(|s| rates(s) > 1) {
+            let ends = state["gib_per_s_ci95"].as_array().expect("an interval");
+            let rate = state["gib_per_s"].as_f64();
+            assert!(
+                ends[0].as_f64() <= rate && rate <= ends[1].as_f64(),
+                "{state}"
+            );
+            for side in state["sides"].as_array().expect("sides") {
+                let least = 0.09 * rates(state) as f64;
+                assert!(side["wall_s"].as_f64() > Some(least), "{side}");
+            }
+        }
+    }
+}
+
 /// By the usual setting of perf_event_paranoid a user without privileges sees user code only.
 #[test]
 fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() {
@@ -262,7 +292,7 @@ fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() 
 #[test]
 fn a_wrong_command_line_is_refused() {
     for (line, what) in [
-        ("--rungs nonsense", "--rungs nonsense"),
+        ("--rungs nonsense", "nonsense"),
         ("--all --rungs write-read", "--all"),
         ("--frequency 0", "--frequency"),
         ("--seconds -1", "--seconds"),

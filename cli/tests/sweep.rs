@@ -60,7 +60,7 @@ fn every_cell_is_measured_shown_and_saved() {
     assert!(directory.to_string_lossy().ends_with("Z-sweep"));
     let text = fs::read_to_string(directory.join("run.json")).unwrap();
     let saved: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(saved["schema"], "fullbore.sweep/1");
+    assert_eq!(saved["schema"], "fullbore.sweep/2");
     assert_eq!(saved["label"], "mine");
     // 5000 is granted as 8 KiB, where pages are of 4.
     let page = rustix::param::page_size() as u64;

@@ -8,7 +8,7 @@ mod cost;
 mod limits;
 mod memory_checks;
 mod processor;
-mod sight;
+mod visibility;
 
 use std::path::PathBuf;
 
@@ -59,13 +59,13 @@ impl State {
 pub struct Check {
     /// What was looked at; stays the same from version to version.
     pub id: &'static str,
-    /// What it came to.
+    /// Result.
     pub state: State,
     /// The value, or what a trial showed.
     pub found: String,
     /// What that costs.
     pub costs: Option<String>,
-    /// The command, or the deed, that changes it.
+    /// The command, or what else changes it.
     pub change: Option<String>,
     /// Nothing works while this is so.
     pub is_fatal: bool,
@@ -179,7 +179,7 @@ pub fn examine(program: Option<PathBuf>) -> Report {
         },
         Group {
             title: "What may be watched",
-            checks: sight::judge(&sight::Facts::read()),
+            checks: visibility::judge(&visibility::Facts::read()),
         },
     ];
     let is_fatal = |group: &Group| group.checks.iter().any(|check| check.is_fatal);

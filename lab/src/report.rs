@@ -17,9 +17,9 @@ mod sections;
 mod text;
 
 pub use bandwidth_chart::{bandwidth, latency};
-pub use causes::causes;
+pub use causes::{Part, causes, parts};
 pub use chart::{Chart, Layout};
 pub use commands::command;
 pub use heat::sweep;
-pub use ladder_chart::ladder;
+pub use ladder_chart::{in_words, ladder, machine_line};
 pub use page::page;

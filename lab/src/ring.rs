@@ -23,13 +23,13 @@ mod layout;
 mod model;
 mod script;
 mod slots_svg;
-mod told;
+mod step_result;
 
 pub use layout::{Row, rows};
 pub use model::{Outcome, Page, Part, Pipe, Pipes, Refusal, Slot, What};
 pub use script::{Amount, Op, Script, Step, Which};
 pub use slots_svg::draw as svg;
-pub use told::{Told, state};
+pub use step_result::{StepResult, state};
 
 /// Bytes of a fat slot: what one send of exactly so many on an AF_UNIX stream becomes.
 pub const FAT: usize = fullbore_sys::write::fat::FRAGMENT;

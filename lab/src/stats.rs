@@ -91,7 +91,8 @@ pub fn ratio_of_medians(
     let mut space = (Vec::new(), Vec::new());
     let mut ratios: Vec<f64> = (0..UNPAIRED_RESAMPLES)
         .map(|_| {
-            redrawn(numerator, &mut rng, &mut space) / redrawn(denominator, &mut rng, &mut space)
+            resampled_centre(numerator, &mut rng, &mut space)
+                / resampled_centre(denominator, &mut rng, &mut space)
         })
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
@@ -105,8 +106,12 @@ pub fn ratio_of_medians(
     })
 }
 
-/// The centre of a side whose runs, and whose samples within each, were drawn anew. No run is empty.
-fn redrawn(runs: &[&[f64]], rng: &mut SplitMix64, space: &mut (Vec<f64>, Vec<f64>)) -> f64 {
+/// The centre of a side whose runs, and whose samples within each, were resampled. No run is empty.
+fn resampled_centre(
+    runs: &[&[f64]],
+    rng: &mut SplitMix64,
+    space: &mut (Vec<f64>, Vec<f64>),
+) -> f64 {
     let (medians, samples) = space;
     medians.clear();
     for _ in runs {

@@ -1,4 +1,4 @@
-//! What `write` and `read` may be told, in our words and in those of the original pair, and what it means.
+//! The options of `write` and `read`, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
 use fullbore_lab::worker::config::{Config, PipeSize, ReadWith, UnknownWay, WriteWith};
@@ -6,25 +6,25 @@ use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result};
 
-use super::values::{seconds, size};
+use super::values::{method, pages, read_method, seconds, size, wait, write_method};
 
 /// The options of both `write` and `read`: one line can be given to both, each obeys what concerns it.
 #[derive(Args, Debug)]
 pub struct PairArgs {
-    /// Way into the pipe: write, vmsplice, reuse, fresh, fat, cow, auto, tee
-    #[arg(long, alias = "write_with", value_name = "WAY")]
+    /// How data is written into the pipe [default: write]
+    #[arg(long, alias = "write_with", value_parser = write_method(), value_name = "METHOD")]
     pub write_with: Option<WriteWith>,
-    /// Way out of the pipe: read, splice, relay
-    #[arg(long, alias = "read_with", value_name = "WAY")]
+    /// How data is read from the pipe [default: read]
+    #[arg(long, alias = "read_with", value_parser = read_method(), value_name = "METHOD")]
     pub read_with: Option<ReadWith>,
     /// Short for --write-with of a writer, --read-with of a reader
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_parser = method(), value_name = "METHOD")]
     pub with: Option<String>,
-    /// Kind of pages buffers are made of: small, huge (transparent), hugetlb (reserved)
-    #[arg(long, value_name = "KIND")]
+    /// Kind of pages buffers are made of [default: small]
+    #[arg(long, value_parser = pages(), value_name = "KIND")]
     pub pages: Option<PageKind>,
-    /// How to wait: block, poll, spin, poll-spin, adaptive [default: block]
-    #[arg(long, value_name = "HOW")]
+    /// How to wait [default: block]
+    #[arg(long, value_parser = wait(), value_name = "HOW")]
     pub wait: Option<Wait>,
     /// Size of a buffer
     #[arg(long, alias = "buf_size", value_parser = size, default_value = "256K", value_name = "SIZE")]
@@ -155,7 +155,7 @@ impl PairArgs {
         Ok(config)
     }
 
-    /// Bytes that the reader was told to expect, if any.
+    /// Bytes that the reader is to expect, if any.
     pub fn expected(&self) -> Option<u64> {
         self.bytes.or(self.bytes_to_pipe)
     }

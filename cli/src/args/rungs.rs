@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use fullbore_lab::ladder::rung::{self, Rung};
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_lab::show::escape;
@@ -22,6 +23,8 @@ pub struct RungArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = ids(),
+        hide_possible_values = true,
         value_name = "ID,ID",
         conflicts_with = "all"
     )]
@@ -33,31 +36,19 @@ pub struct RungArgs {
 
 impl RungArgs {
     /// The rungs in the order of the ladder.
-    pub fn chosen(&self) -> Result<Vec<Rung>> {
+    pub fn chosen(&self) -> Vec<Rung> {
         let mut ladder = rung::ladder();
         match (&self.rungs[..], self.all) {
             ([], true) => {}
             ([], false) => ladder.retain(|r| r.by_default),
-            (ids, _) => {
-                known(ids, &ladder)?;
-                ladder.retain(|r| ids.iter().any(|id| *id == r.id));
-            }
+            (ids, _) => ladder.retain(|r| ids.iter().any(|id| *id == r.id)),
         }
-        Ok(ladder)
+        ladder
     }
 }
 
-/// Whether there are rungs of all these names.
-fn known(ids: &[String], ladder: &[Rung]) -> Result<()> {
-    if let Some(unknown) = ids.iter().find(|id| ladder.iter().all(|r| r.id != **id)) {
-        let known: Vec<_> = ladder.iter().map(|r| &*r.id).collect();
-        return Err(Error::new(
-            format!("--rungs {unknown}"),
-            "there is no such rung",
-            format!("use some of {}", known.join(",")),
-        ));
-    }
-    Ok(())
+fn ids() -> PossibleValuesParser {
+    rung::ladder().into_iter().map(|r| r.id.into_owned()).into()
 }
 
 /// The CPUs of writer and reader: those given, else two that share a cache.

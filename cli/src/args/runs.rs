@@ -101,7 +101,7 @@ pub fn read(path: &Path, name: &str) -> Result<Saved> {
     load_named(name, &bytes)
 }
 
-/// Every run in a folder and in those inside it, by path. What cannot be read is told and left out: one host of many
+/// Every run in a folder and in those inside it, by path. What cannot be read is named and left out: one host of many
 /// may have been cut short.
 fn folder(path: &Path) -> Result<Vec<(String, Saved)>> {
     let mut files = Vec::new();

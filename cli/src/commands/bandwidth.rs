@@ -3,7 +3,10 @@
 mod bandwidth_csv;
 mod bandwidth_table;
 
+use std::collections::BTreeSet;
+
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use fullbore_lab::bandwidth::column::{Column, columns};
 use fullbore_lab::bandwidth::measuring::{BandwidthOptions, measure};
 use fullbore_lab::bandwidth::result::BandwidthRun;
@@ -28,7 +31,7 @@ pub struct BandwidthArgs {
     #[arg(long)]
     pub conduits: bool,
     /// Only these columns, by id, separated by commas; round trips have the ids of what they go through
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    #[arg(long, value_delimiter = ',', value_parser = ids(), hide_possible_values = true, value_name = "ID,ID")]
     pub columns: Vec<String>,
     /// Rounds; each measures every column once, in an order of its own
     #[arg(long, default_value_t = 9, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -76,6 +79,14 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
     session.show(&run, args.json, args.color, || {
         Ok(bandwidth_table::draw(&run, width()))
     })
+}
+
+fn ids() -> PossibleValuesParser {
+    let of_both = [false, true].into_iter().flat_map(columns);
+    of_both
+        .map(|column| column.id)
+        .collect::<BTreeSet<_>>()
+        .into()
 }
 
 fn chosen(args: &BandwidthArgs) -> Result<Vec<Column>> {

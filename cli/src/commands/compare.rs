@@ -10,8 +10,8 @@ use fullbore_sys::Error;
 
 use crate::args::rungs::{print, print_json};
 use crate::args::runs::{self, Found, Name};
-use crate::args::values::Color;
-use crate::output::failure::{Failure, Outcome, complain, print_result};
+use crate::args::values::{Color, kind};
+use crate::output::failure::{Failure, Outcome, complain};
 
 mod compare_table;
 mod list;
@@ -34,8 +34,8 @@ pub struct CompareArgs {
     /// List the saved runs of this user
     #[arg(long, conflicts_with_all = ["runs", "fail_if_slower"])]
     list: bool,
-    /// Only runs of this kind, where a folder or `last` could mean several: ladder, sweep, bandwidth
-    #[arg(long, value_name = "KIND")]
+    /// Only runs of this kind, where a folder or `last` could mean several
+    #[arg(long, value_parser = kind(), value_name = "KIND")]
     kind: Option<Kind>,
     /// Exit with code 3 where anything is slower than in the first run by more than so many percent, beyond noise
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_negative_numbers = true)]
@@ -63,7 +63,7 @@ pub fn run(args: &CompareArgs) -> Outcome {
         return if args.json {
             print_json(&listed)
         } else {
-            print_result(&list::draw(&listed))
+            print(&list::draw(&listed), args.color)
         };
     }
     let groups = groups(args)?;

@@ -14,7 +14,7 @@ use fullbore_sys::Result;
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
-use crate::output::failure::{Failure, Outcome, complain};
+use crate::output::failure::{Outcome, complain};
 use crate::output::session::{RunArgs, Session};
 use crate::output::table::Table;
 
@@ -60,7 +60,7 @@ pub struct LadderArgs {
 const BUDGET_S: f64 = 45.0;
 
 pub fn run(args: &LadderArgs) -> Outcome {
-    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
+    let rungs = args.rungs.chosen();
     if args.explain {
         return rungs::print(&explanation(&rungs), args.color);
     }

@@ -1,6 +1,6 @@
 //! `fullbore profile`: where the time goes, per rung, per cause.
 
-mod draw;
+mod profile_text;
 
 use clap::Args;
 use fullbore_lab::machine::Machine;
@@ -10,7 +10,7 @@ use fullbore_sys::{Error, Result};
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{Color, trial_seconds, two_cpus};
-use crate::output::failure::{Failure, Outcome};
+use crate::output::failure::Outcome;
 use crate::output::saved::Place;
 use crate::output::session::RunArgs;
 
@@ -50,7 +50,7 @@ pub struct ProfileArgs {
 }
 
 pub fn run(args: &ProfileArgs) -> Outcome {
-    let rungs = args.rungs.chosen().map_err(Failure::Usage)?;
+    let rungs = args.rungs.chosen();
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
@@ -75,15 +75,15 @@ pub fn run(args: &ProfileArgs) -> Outcome {
         session.saved(save_stacks(&profile, place));
     }
     session.show(&profile, args.json, args.color, || {
-        drawn(&profile, args.symbol.as_deref())
+        text(&profile, args.symbol.as_deref())
     })
 }
 
-fn drawn(profile: &Profile, symbol: Option<&str>) -> Result<String> {
+fn text(profile: &Profile, symbol: Option<&str>) -> Result<String> {
     let Some(symbol) = symbol else {
-        return Ok(draw::profile(profile));
+        return Ok(profile_text::profile(profile));
     };
-    draw::below(profile, symbol).ok_or_else(|| {
+    profile_text::below(profile, symbol).ok_or_else(|| {
         Error::new(
             format!("--symbol {symbol}"),
             "no sample is in a function of that name",
@@ -111,7 +111,7 @@ fn save_stacks(profile: &Profile, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// One line per rung, side and cause; time off the CPU is told like a cause.
+/// One line per rung, side and cause; time off the CPU stands like a cause.
 fn causes_csv(profile: &Profile) -> String {
     let mut csv = String::from("rung,side,cause,samples,share_of_cpu,ns_per_page\n");
     for RungProfile { id, sides, .. } in profile.rungs.iter().map(|r| &r.main) {

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "png")]
 mod png;
-mod runs;
+mod reported;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -111,7 +111,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
             "name a file",
         )));
     }
-    let mut found = runs::find(&args.runs)?;
+    let mut found = reported::find(&args.runs)?;
     found.sort_by_key(Saved::kind); // the ladder first, and then why
     let bytes = match args.svg.or(args.png) {
         None => report::page(&found).into_bytes(),

@@ -1,11 +1,11 @@
 //! `fullbore ring`: a pipe's ring, step by step.
 
-mod draw;
+mod ring_text;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_lab::ring::{MOST_SLOTS, Part, Pipe, Pipes, Script, Slot, Told, Which, svg};
+use fullbore_lab::ring::{MOST_SLOTS, Part, Pipe, Pipes, Script, Slot, StepResult, Which, svg};
 use serde::Serialize;
 
 use crate::args::rungs::{print, print_json};
@@ -70,7 +70,7 @@ pub fn run(args: &RingArgs) -> Outcome {
     }
     match &args.svg {
         Some(file) => picture::write(file, &svg(&steps)),
-        None => print(&draw::steps(&steps), args.color),
+        None => print(&ring_text::steps(&steps), args.color),
     }
 }
 
@@ -114,7 +114,7 @@ struct Used {
 }
 
 impl Document {
-    fn of(args: &RingArgs, steps: &[Told]) -> Self {
+    fn of(args: &RingArgs, steps: &[StepResult]) -> Self {
         Self {
             schema: "fullbore.ring/1",
             version: env!("CARGO_PKG_VERSION"),
@@ -125,16 +125,16 @@ impl Document {
 }
 
 impl Step {
-    fn of(told: &Told) -> Self {
+    fn of(result: &StepResult) -> Self {
         Self {
-            call: told.step.to_string(),
-            sentence: told.sentence.clone(),
-            asked: told.outcome.asked,
-            moved: told.outcome.moved,
-            refused: told.outcome.refusal.map(|r| r.errno()),
-            parts: told.outcome.parts.clone(),
-            first: State::of(told.pipes.pipe(Which::First)),
-            second: State::of(told.pipes.pipe(Which::Second)),
+            call: result.step.to_string(),
+            sentence: result.sentence.clone(),
+            asked: result.outcome.asked,
+            moved: result.outcome.moved,
+            refused: result.outcome.refusal.map(|r| r.errno()),
+            parts: result.outcome.parts.clone(),
+            first: State::of(result.pipes.pipe(Which::First)),
+            second: State::of(result.pipes.pipe(Which::Second)),
         }
     }
 }

@@ -9,15 +9,17 @@ use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result, capacity};
 
 use crate::args::rungs::{cpus, this_program};
-use crate::args::values::{Color, size, trial_seconds, two_cpus};
+use crate::args::values::{
+    Color, pages, read_method, size, trial_seconds, two_cpus, wait, write_method,
+};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::{RunArgs, Session};
 
-mod answer;
 mod map;
+mod pages_in_flight;
 mod sweep_csv;
 
-/// Measure buffer size × capacity of the pipe, for one way in and one way out: a heat map, and a saved run.
+/// Measure buffer size × capacity of the pipe, for one write method and one read method: a heat map, and a saved run.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     fullbore sweep\n  \
@@ -31,20 +33,20 @@ pub struct SweepArgs {
     /// Capacities of the pipe, separated by commas [default: from one page to the largest granted, 1M at most, doubling]
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
     capacities: Vec<u64>,
-    /// A question with its own sizes and ways
+    /// A question with its own sizes and methods
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["buffers", "capacities", "write_with", "read_with", "pages", "wait"])]
     preset: Option<Preset>,
-    /// Way into the pipe: write, vmsplice, reuse, fresh, fat, cow, auto, tee [default: write]
-    #[arg(long, value_name = "WAY")]
+    /// How data is written into the pipe [default: write]
+    #[arg(long, value_parser = write_method(), value_name = "METHOD")]
     write_with: Option<WriteWith>,
-    /// Way out of the pipe: read, splice, relay [default: read]
-    #[arg(long, value_name = "WAY")]
+    /// How data is read from the pipe [default: read]
+    #[arg(long, value_parser = read_method(), value_name = "METHOD")]
     read_with: Option<ReadWith>,
-    /// Kind of pages buffers are made of: small, huge (transparent), hugetlb (reserved) [default: small]
-    #[arg(long, value_name = "KIND")]
+    /// Kind of pages buffers are made of [default: small]
+    #[arg(long, value_parser = pages(), value_name = "KIND")]
     pages: Option<PageKind>,
-    /// How to wait: block, poll, spin, poll-spin, adaptive [default: block]
-    #[arg(long, value_name = "HOW")]
+    /// How to wait [default: block]
+    #[arg(long, value_parser = wait(), value_name = "HOW")]
     wait: Option<Wait>,
     /// Rounds; each runs every cell once, in an order of its own [default: 5; of a preset 9]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -73,12 +75,9 @@ enum Preset {
     PagesInFlight,
 }
 
-impl Preset {
-    fn name(self) -> &'static str {
-        match self {
-            Self::PagesInFlight => "pages-in-flight",
-        }
-    }
+/// As it is typed.
+fn name(preset: &Preset) -> Option<String> {
+    Some(preset.to_possible_value()?.get_name().to_owned())
 }
 
 /// The default sweep takes about so many seconds.
@@ -120,7 +119,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
         cpus,
         seed: args.run.seed(),
         label: args.run.label(),
-        preset: args.preset.map(|p| p.name().to_owned()),
+        preset: args.preset.as_ref().and_then(name),
         program: this_program()?,
     };
     let session = args.run.session("sweep")?;
@@ -128,7 +127,7 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let sweep = sweep_and_save(&options, machine, &session)?;
     session.show(&sweep, args.json, args.color, || {
         Ok(match args.preset {
-            Some(Preset::PagesInFlight) => answer::draw(&sweep),
+            Some(Preset::PagesInFlight) => pages_in_flight::draw(&sweep),
             None => map::draw(&sweep, map::shades(args.color)),
         })
     })

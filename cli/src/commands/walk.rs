@@ -13,7 +13,7 @@ use fullbore_sys::size::{ParseSizeError, Size};
 use serde::Serialize;
 
 use crate::args::rungs::{print, print_json};
-use crate::args::values::Color;
+use crate::args::values::{Color, pages};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::picture;
 
@@ -43,8 +43,8 @@ pub struct WalkArgs {
         requires = "decode"
     )]
     pub svg: Option<PathBuf>,
-    /// Allocate a buffer of this kind of pages and show it: small, huge (transparent), hugetlb (reserved)
-    #[arg(long, value_name = "KIND", conflicts_with = "pid")]
+    /// Allocate a buffer of this kind of pages and show it
+    #[arg(long, value_parser = pages(), value_name = "KIND", conflicts_with = "pid")]
     pub pages: Option<PageKind>,
     /// Show pages of this process
     #[arg(long, value_name = "PID", requires = "address", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
@@ -72,7 +72,7 @@ fn leaf(text: &str) -> Result<Leaf, &'static str> {
     }
 }
 
-/// More pages than this makes nobody wiser.
+/// More bytes than this are not shown.
 const MOST: u64 = 1 << 30;
 
 fn shown_size(text: &str) -> Result<usize, String> {

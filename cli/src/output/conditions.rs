@@ -1,28 +1,7 @@
 //! On what, where and in which state something was measured, in words.
 
-use fullbore_lab::machine::Machine;
 use fullbore_lab::machine::state::State;
 use fullbore_lab::machine::travel::LONGEST_TRAVEL_NS;
-
-/// A state in words.
-pub fn in_words(state: State) -> &'static str {
-    match state {
-        State::Near => "trials while the two CPUs were near each other",
-        State::Far => "trials while the two CPUs were far from each other",
-        State::Moved => "trials in which the two CPUs moved",
-        State::OneCpu => "trials on one CPU",
-        State::Unknown => "trials of which it is not known how far apart the CPUs were",
-    }
-}
-
-/// CPU and kernel.
-pub fn machine(machine: &Machine) -> String {
-    format!(
-        "{}, Linux {}",
-        machine.cpu_model.as_deref().unwrap_or("unknown CPU"),
-        machine.kernel.as_deref().unwrap_or("of unknown release")
-    )
-}
 
 /// Where writer and reader ran, and how far apart that was.
 pub fn place([writer, reader]: [usize; 2], travel: Option<(f64, State)>) -> String {

@@ -19,7 +19,7 @@ pub enum Failure {
     /// Something became slower than it may: 3.
     Slower(Error),
     /// The work failed, and every reason has been given already: 1.
-    Told,
+    Reported,
     /// Interrupted by Ctrl-C: 130.
     Interrupted,
 }
@@ -49,7 +49,7 @@ impl Failure {
                 complain(&e);
                 ExitCode::from(3)
             }
-            Self::Told => ExitCode::from(1),
+            Self::Reported => ExitCode::from(1),
             Self::Interrupted => ExitCode::from(130),
         }
     }

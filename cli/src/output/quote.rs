@@ -24,23 +24,19 @@ fn locale_is_utf8() -> bool {
 }
 
 fn quoted_in(name: &[u8], utf8: bool) -> String {
-    let pieces: Vec<Piece> = pieces(name, utf8).collect();
-    let is_plain = |(i, p): (usize, &Piece)| match *p {
-        Piece::Char('~' | '#') => i > 0,
-        Piece::Char('{' | '}') => name.len() > 1,
-        Piece::Char(c) => !" !\"$&'()*;<=>[\\^`|?".contains(c),
-        Piece::Byte(_) => false,
+    let pieces: Vec<Result<char, u8>> = pieces(name, utf8).collect();
+    let is_plain = |(i, p): (usize, &Result<char, u8>)| match *p {
+        Ok('~' | '#') => i > 0,
+        Ok('{' | '}') => name.len() > 1,
+        Ok(c) => !" !\"$&'()*;<=>[\\^`|?".contains(c),
+        Err(_) => false,
     };
-    let text = || pieces.iter().filter_map(Piece::char).collect::<String>();
+    let text = || pieces.iter().flatten().collect::<String>();
     if !name.is_empty() && pieces.iter().enumerate().all(is_plain) {
         return text();
     }
-    let escapes = pieces.iter().any(|p| p.char().is_none());
-    let has = |any: &str| {
-        pieces
-            .iter()
-            .any(|p| p.char().is_some_and(|c| any.contains(c)))
-    };
+    let escapes = pieces.iter().any(Result::is_err);
+    let has = |any: &str| pieces.iter().flatten().any(|c| any.contains(*c));
     if has("'") && !escapes && !has("\"$`\\!") {
         return format!("\"{}\"", text());
     }
@@ -48,17 +44,17 @@ fn quoted_in(name: &[u8], utf8: bool) -> String {
     let mut in_escape = false;
     for piece in pieces {
         match piece {
-            Piece::Char('\'') => {
+            Ok('\'') => {
                 in_escape = false;
                 out.push_str("'\\''");
             }
-            Piece::Char(c) => {
+            Ok(c) => {
                 if std::mem::take(&mut in_escape) {
                     out.push_str("''");
                 }
                 out.push(c);
             }
-            Piece::Byte(b) => {
+            Err(b) => {
                 if !std::mem::replace(&mut in_escape, true) {
                     out.push_str("'$'");
                 }
@@ -70,22 +66,8 @@ fn quoted_in(name: &[u8], utf8: bool) -> String {
     out
 }
 
-/// What can be shown as it is, and what cannot.
-enum Piece {
-    Char(char),
-    Byte(u8),
-}
-
-impl Piece {
-    fn char(&self) -> Option<char> {
-        match self {
-            Self::Char(c) => Some(*c),
-            Self::Byte(_) => None,
-        }
-    }
-}
-
-fn pieces(name: &[u8], utf8: bool) -> impl Iterator<Item = Piece> + '_ {
+/// The characters that can be shown as they are, and the bytes of what cannot.
+fn pieces(name: &[u8], utf8: bool) -> impl Iterator<Item = Result<char, u8>> + '_ {
     name.utf8_chunks().flat_map(move |chunk| {
         let valid = chunk.valid().chars().flat_map(move |c| {
             let mut bytes = [0; 4];
@@ -93,11 +75,11 @@ fn pieces(name: &[u8], utf8: bool) -> impl Iterator<Item = Piece> + '_ {
             let shown = !is_hidden(c) && (c.is_ascii() || utf8);
             let escaped = if shown { Vec::new() } else { bytes };
             shown
-                .then_some(Piece::Char(c))
+                .then_some(Ok(c))
                 .into_iter()
-                .chain(escaped.into_iter().map(Piece::Byte))
+                .chain(escaped.into_iter().map(Err))
         });
-        valid.chain(chunk.invalid().iter().map(|&b| Piece::Byte(b)))
+        valid.chain(chunk.invalid().iter().map(|&b| Err(b)))
     })
 }
 

@@ -173,7 +173,7 @@ impl Part {
             match File::create_new(&path) {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Ok(file) => return Ok(Self { file, path }),
-                Err(e) => return Err(told(&path, e)),
+                Err(e) => return Err(with_path(&path, e)),
             }
         }
     }
@@ -186,7 +186,7 @@ impl Drop for Part {
 }
 
 /// An error that names the directory in which it happened, since that is where permissions and space are wanting.
-fn told(path: &Path, e: io::Error) -> io::Error {
+fn with_path(path: &Path, e: io::Error) -> io::Error {
     let directory = match path.parent() {
         Some(directory) if directory != Path::new("") => directory,
         _ => Path::new("."),

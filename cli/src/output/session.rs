@@ -73,7 +73,7 @@ impl RunArgs {
 pub struct Session {
     place: Option<Place>,
     interrupted: Arc<AtomicBool>,
-    /// Why not everything that was measured is saved; told when the result is shown.
+    /// Why not everything that was measured is saved; printed when the result is shown.
     not_saved: OnceLock<Error>,
 }
 

@@ -1,6 +1,6 @@
 //! `fullbore cat`: files after one another into standard output, by the way that copies least.
 
-mod format;
+mod formatter;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +21,7 @@ use super::fallbacks::refused;
 use super::stand_in::Voice;
 use crate::output::failure::{Failure, Outcome, complain};
 use crate::output::quote::quoted;
-use format::{Format, Formatter, Number};
+use formatter::{Format, Formatter, Number};
 
 /// Write files, or standard input, one after another to standard output.
 #[derive(Args, Debug)]
@@ -137,7 +137,7 @@ pub fn run(args: &CatArgs) -> Outcome {
     if cat.all_well {
         Ok(())
     } else {
-        Err(Failure::Told)
+        Err(Failure::Reported)
     }
 }
 

@@ -1,13 +1,13 @@
 //! `fullbore fizzbuzz`: FizzBuzz without end, as fast as a pipe takes it.
 
 mod lines;
-mod output;
 mod plan;
 mod recycle;
+mod sequencer;
+mod sink;
 #[cfg(test)]
 mod tests;
 mod thousands;
-mod turn;
 mod vector;
 
 use std::io::ErrorKind;
@@ -21,9 +21,9 @@ use fullbore_sys::writer::LARGE;
 use fullbore_sys::{Error, calls, capacity, probe};
 
 use crate::output::failure::{Failure, Outcome, complain, must_be_open};
-use output::{Output, Sink, thousands_in_block};
 use plan::Plan;
 use recycle::{Ring, thousands_in_buffer};
+use sink::{Output, Sink, thousands_in_block};
 use vector::Vectors;
 
 /// Print FizzBuzz without end, as fast as the output takes it.

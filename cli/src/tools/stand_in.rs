@@ -86,7 +86,7 @@ impl Voice {
             let _ = kill_process(getpid(), Signal::PIPE);
         }
         self.complain(what, error, "send standard output somewhere else");
-        Err(Failure::Told)
+        Err(Failure::Reported)
     }
 
     /// Fails where standard output was closed when this process was started.
@@ -94,7 +94,7 @@ impl Voice {
         if start::was_closed(1) {
             let closed = rustix::io::Errno::BADF.into();
             self.complain(what, &closed, "open standard output");
-            return Err(Failure::Told);
+            return Err(Failure::Reported);
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ pub fn run(args: &TeeArgs) -> Outcome {
     if tee.all_well {
         Ok(())
     } else {
-        Err(Failure::Told)
+        Err(Failure::Reported)
     }
 }
 
@@ -218,7 +218,7 @@ impl Tee {
         self.voice.complain_of_file(name, error);
         self.all_well = false;
         if self.mode.exits() {
-            return Err(Failure::Told);
+            return Err(Failure::Reported);
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ pub fn is_pv() -> bool {
     Voice::of_this_process() == Voice::Pv
 }
 
-/// What the wrong command line is answered with through a link named `pv`.
+/// What is said of a wrong command line through a link named `pv`.
 pub fn misused_as_pv(message: &str) -> ExitCode {
     terminal::print(&format!(
         "pv: {}\nTry `pv --help' for more information.\n",

@@ -39,7 +39,7 @@ fn verified(writer: &str, reader: &str, bytes: usize) {
     assert_eq!(report["bytes"], bytes, "{writer} | {}", pair.reader);
 }
 
-/// Runs a way in with each of its buffers against every wait and every buffer of the reader.
+/// Runs a write method with each of its buffers against every wait and every buffer of the reader.
 fn every_byte_arrives(way_in: &str, write_buffers: &[(&str, usize)]) {
     for wait in WAITS {
         for (out, out_bytes) in write_buffers {

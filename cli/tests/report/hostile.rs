@@ -105,7 +105,7 @@ fn damaged_and_foreign_files_give_one_clear_line() {
         ("\u{1b}[2J<html>".to_owned(), "not JSON"),
         ("[[[[".repeat(50_000), "not JSON"),
         (
-            changed(&|d| d["schema"] = "fullbore.ladder/2".into()),
+            changed(&|d| d["schema"] = "fullbore.ladder/99".into()),
             "use a newer fullbore",
         ),
         (

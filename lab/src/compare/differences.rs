@@ -22,7 +22,7 @@ pub struct Difference {
     pub values: Vec<String>,
 }
 
-/// What is looked at, and how it is told. Texts come from a file: see [`plain`].
+/// What is looked at, and how it is shown. Texts come from a file: see [`plain`].
 fn traits(run: &Saved) -> Vec<(String, String)> {
     let machine = &run.head().machine;
     let mut traits: Vec<(String, String)> = Vec::new();
@@ -98,8 +98,8 @@ fn method(run: &Saved, push: &mut impl FnMut(&str, String)) {
             push("CPUs of writer and reader", cpus(method.cpus));
             push("rounds", method.rounds_done.to_string());
             push("length of a trial", format!("{:.2} s", method.seconds));
-            push("way in", method.write_with.to_string());
-            push("way out", method.read_with.to_string());
+            push("write method", method.write_with.to_string());
+            push("read method", method.read_with.to_string());
             push("pages", method.pages.to_string());
             push("wait", method.wait.to_string());
         }

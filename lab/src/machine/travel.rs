@@ -28,7 +28,7 @@ const TRIES: u32 = 1024;
 /// relay): 23–31 ns, then it ran at 890–910 GiB/s when the CPUs had nothing else to do; or 100–112 ns, then at 550–594,
 /// some minutes at 230; nothing between. The table published with the tool core-to-core-latency, which measures the same
 /// way, has 16–53 ns for most cores under one cache, and 84–200 ns between the caches or sockets of AMD and Intel
-/// processors. A threshold belongs to its method: see `Court::hit`.
+/// processors. A threshold belongs to its method: see `PingPong::step`.
 pub const NEAR_BELOW_NS: f64 = 70.0;
 
 /// No line of this world travels for longer: beyond it, in nanoseconds, a CPU had other things to do.
@@ -67,27 +67,27 @@ pub fn distance(ns: f64) -> Distance {
 struct Line<T>(T);
 
 /// What the two threads share.
-struct Court {
-    /// Even: A's turn. Odd: B's turn.
-    ball: Line<AtomicU64>,
+struct PingPong {
+    /// Even: A adds one. Odd: B does.
+    count: Line<AtomicU64>,
     /// Set when one of them ends; only looked at now and then, so that it stays out of the measurement.
     over: Line<AtomicBool>,
     deadline: Instant,
 }
 
-impl Court {
-    /// Spins until the ball is `turn`, and returns it at once. False when the other thread ended or time ran out first.
+impl PingPong {
+    /// Spins until the count is `from`, and adds one at once. False when the other thread ended or time ran out first.
     ///
-    /// Compare-and-exchange even to look: the line then comes over owned, once per hit. A plain load brings a shared
+    /// Compare-and-exchange even to look: the line then comes over owned, once per step. A plain load brings a shared
     /// copy, and the store after it has to claim the line in a second journey (40 ns instead of 25 near and 171 instead
     /// of 105 far, on one EPYC guest).
-    fn hit(&self, turn: u64) -> bool {
-        let ball = &self.ball.0;
+    fn step(&self, from: u64) -> bool {
+        let count = &self.count.0;
         loop {
             for _ in 0..TRIES {
-                let hit =
-                    ball.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Relaxed);
-                if hit.is_ok() {
+                let added =
+                    count.compare_exchange(from, from + 1, Ordering::AcqRel, Ordering::Relaxed);
+                if added.is_ok() {
                     return true;
                 }
             }
@@ -97,20 +97,20 @@ impl Court {
         }
     }
 
-    /// A: hits at every even turn and times them in batches. Nanoseconds one way, one figure per whole batch.
-    fn serve(&self) -> Vec<f64> {
+    /// A: steps from every even count, timed in batches. Nanoseconds one way, one figure per whole batch.
+    fn measure(&self) -> Vec<f64> {
         let mut batches = Vec::with_capacity(BATCHES);
-        let mut turns = (0..).step_by(2);
-        let mut hit = || turns.next().is_some_and(|turn| self.hit(turn));
-        // Untimed: the second hit waits until the other thread is there.
-        if !(hit() && hit()) {
+        let mut counts = (0..).step_by(2);
+        let mut step = || counts.next().is_some_and(|from| self.step(from));
+        // Untimed: the second step waits until the other thread is there.
+        if !(step() && step()) {
             return batches;
         }
         let start = Instant::now();
         while batches.len() < BATCHES && start.elapsed() < MEASURE {
             let batch = Instant::now();
             for _ in 0..TRIPS {
-                if !hit() {
+                if !step() {
                     return batches;
                 }
             }
@@ -119,15 +119,15 @@ impl Court {
         batches
     }
 
-    /// B: hits at every odd turn until there are no more.
-    fn reply(&self) {
-        let mut turns = (1..).step_by(2);
-        while turns.next().is_some_and(|turn| self.hit(turn)) {}
+    /// B: steps from every odd count until there are no more.
+    fn respond(&self) {
+        let mut counts = (1..).step_by(2);
+        while counts.next().is_some_and(|from| self.step(from)) {}
     }
 
-    /// Pins the calling thread, lets it play, and tells the other one when it is done, for whatever reason.
-    fn play<T>(&self, cpu: usize, play: impl FnOnce() -> T) -> io::Result<T> {
-        let result = pin(cpu).map(|()| play());
+    /// Pins the calling thread, runs its part, and ends the other one's when it is done, for whatever reason.
+    fn run_on<T>(&self, cpu: usize, part: impl FnOnce() -> T) -> io::Result<T> {
+        let result = pin(cpu).map(|()| part());
         self.over.0.store(true, Ordering::Relaxed);
         result
     }
@@ -149,8 +149,8 @@ pub fn line_travel_ns(cpu_a: usize, cpu_b: usize) -> io::Result<Option<f64>> {
     if cpu_a == cpu_b {
         return Ok(None);
     }
-    let court = Court {
-        ball: Line(AtomicU64::new(0)),
+    let ping_pong = PingPong {
+        count: Line(AtomicU64::new(0)),
         over: Line(AtomicBool::new(false)),
         deadline: Instant::now() + GIVE_UP,
     };
@@ -158,15 +158,15 @@ pub fn line_travel_ns(cpu_a: usize, cpu_b: usize) -> io::Result<Option<f64>> {
     // scheduler tick (4 ms) before A is even started. If A never starts, the sender is dropped and B ends.
     let (ready, start) = mpsc::channel();
     let batches = thread::scope(|scope| {
-        let court = &court;
+        let ping_pong = &ping_pong;
         let b = thread::Builder::new().spawn_scoped(scope, move || {
-            court.play(cpu_b, || start.recv().is_ok().then(|| court.reply()))
+            ping_pong.run_on(cpu_b, || start.recv().is_ok().then(|| ping_pong.respond()))
         })?;
         let a = thread::Builder::new().spawn_scoped(scope, move || {
-            court.play(cpu_a, || {
+            ping_pong.run_on(cpu_a, || {
                 ready
                     .send(())
-                    .map_or_else(|_| Vec::new(), |()| court.serve())
+                    .map_or_else(|_| Vec::new(), |()| ping_pong.measure())
             })
         });
         let batches = join(a?)?;
@@ -258,12 +258,12 @@ mod tests {
 
     #[test]
     fn thread_without_a_partner_gives_up_at_the_deadline() {
-        let court = Court {
-            ball: Line(AtomicU64::new(0)),
+        let ping_pong = PingPong {
+            count: Line(AtomicU64::new(0)),
             over: Line(AtomicBool::new(false)),
             deadline: Instant::now() + Duration::from_millis(2),
         };
-        assert!(court.serve().is_empty());
-        assert!(Instant::now() >= court.deadline);
+        assert!(ping_pong.measure().is_empty());
+        assert!(Instant::now() >= ping_pong.deadline);
     }
 }

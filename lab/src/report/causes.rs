@@ -6,7 +6,7 @@ use super::chart::{Chart, Drawing, Flow, Layout, STRONG, TEXT, px};
 use super::ladder_chart::machine_line;
 use super::text::{drawable, safe};
 use crate::profile::cause::Cause;
-use crate::profile::profiled::Role;
+use crate::profile::explain;
 use crate::profile::profiled::{Profile, RungProfile, SideProfile};
 use crate::rounds::by_state::ByState;
 use crate::show::number::number;
@@ -16,29 +16,23 @@ const MOST: usize = 60;
 
 /// What a part of a side's time went into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub enum Part {
+    /// On its CPU.
     Cpu(Cause),
+    /// Waiting for its CPU.
     Runnable,
+    /// Blocked in a call.
     Asleep,
 }
 
 impl Part {
-    const ALL: [Self; 13] = [
-        Self::Cpu(Cause::Copy),
-        Self::Cpu(Cause::Allocation),
-        Self::Cpu(Cause::Accounting),
-        Self::Cpu(Cause::PageLookup),
-        Self::Cpu(Cause::Ring),
-        Self::Cpu(Cause::Lock),
-        Self::Cpu(Cause::Wake),
-        Self::Cpu(Cause::Entry),
-        Self::Cpu(Cause::User),
-        Self::Cpu(Cause::Hidden),
-        Self::Cpu(Cause::Other),
-        Self::Runnable,
-        Self::Asleep,
-    ];
+    fn all() -> impl Iterator<Item = Self> {
+        let causes = Cause::ALL.into_iter().map(Self::Cpu);
+        causes.chain([Self::Runnable, Self::Asleep])
+    }
 
+    /// A short name.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu(Cause::Copy) => "copy",
@@ -58,6 +52,7 @@ impl Part {
     }
 
     /// The name in full, as the profile has it.
+    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu(cause) => cause.title(),
@@ -66,7 +61,7 @@ impl Part {
         }
     }
 
-    /// Fill, and the class of text upon it. Colours that people with any kind of colour vision tell apart (Okabe and Ito),
+    /// Fill, and the class of text upon it. Colours that people with any kind of colour vision distinguish (Okabe and Ito),
     /// in the order of the stack so that neighbours differ in lightness, too.
     fn look(self) -> (&'static str, &'static str) {
         match self {
@@ -87,7 +82,8 @@ impl Part {
 }
 
 /// A side's parts in ns per page, and their sum; what cannot be drawn is left out.
-pub(super) fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
+#[must_use]
+pub fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
     let per_page = |seconds: f64| seconds * 1e9 / side.pages;
     let of = |part| match part {
         Part::Cpu(cause) => side
@@ -99,17 +95,9 @@ pub(super) fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
         Part::Runnable => per_page(side.runnable_s),
         Part::Asleep => per_page(side.blocked_s),
     };
-    Part::ALL
-        .into_iter()
+    Part::all()
         .filter_map(|part| Some((part, drawable(of(part))?)))
         .collect()
-}
-
-pub(super) fn role(role: Role) -> &'static str {
-    match role {
-        Role::Writer => "writer",
-        Role::Reader => "reader",
-    }
 }
 
 /// Nanoseconds per page by cause, for each rung and side. A bar is one side's whole time; rungs differ a thousandfold, so each
@@ -190,7 +178,7 @@ fn draw(rungs: &[ByState<RungProfile>], id: &str, layout: Layout) -> Drawing {
             @let first = if narrow { top + 22.0 } else { top };
             @for (i, (side, parts)) in sides.iter().enumerate() {
                 @let at = first + 23.0 * i as f64;
-                text.soft.end x=(left - 8.0) y=(at + 15.0) { (role(side.side)) }
+                text.soft.end x=(left - 8.0) y=(at + 15.0) { (explain::name(side.side)) }
                 (stack(parts, whole, (left, right), at, &pattern))
             }
         }
@@ -271,9 +259,7 @@ fn block(part: Part, x: f64, y: f64, width: f64, height: f64, pattern: &str, tip
 
 fn legend(rungs: &[ByState<RungProfile>], layout: Layout, pattern: &str) -> Drawing {
     let sides = || rungs.iter().flat_map(|r| &r.sides);
-    let seen = Part::ALL
-        .into_iter()
-        .filter(|part| sides().any(|s| parts(s).iter().any(|(p, _)| p == part)));
+    let seen = Part::all().filter(|part| sides().any(|s| parts(s).iter().any(|(p, _)| p == part)));
     let mut flow = Flow::new(layout.width(), 0.0);
     let body = html! {
         @for part in seen {

@@ -26,7 +26,8 @@ pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
 }
 
 /// The state in words that go after "measured".
-pub(super) fn in_words(state: State) -> &'static str {
+#[must_use]
+pub fn in_words(state: State) -> &'static str {
     match state {
         State::Near => "while the two CPUs were near each other",
         State::Far => "while the two CPUs were far from each other",
@@ -37,7 +38,8 @@ pub(super) fn in_words(state: State) -> &'static str {
 }
 
 /// The machine in one line.
-pub(super) fn machine_line(machine: &Machine) -> String {
+#[must_use]
+pub fn machine_line(machine: &Machine) -> String {
     format!(
         "{}, Linux {}",
         safe(machine.cpu_model.as_deref().unwrap_or("unknown CPU")),

@@ -14,6 +14,7 @@ use super::text::{bytes, remarks, safe};
 use crate::bandwidth::result::{self as rates, ColumnResult, LatencyResult};
 use crate::ladder::run::{Run, RungResult};
 use crate::machine::state::{LineTravel, State};
+use crate::profile::explain;
 use crate::profile::flame;
 use crate::profile::profiled::{Profile, SideProfile};
 use crate::show::number::{count, maybe, number};
@@ -78,7 +79,7 @@ pub(super) fn of_ladder(run: &Run, id: &str) -> Markup {
                     @if let Some(m) = run.memory {
                         "For scale: one CPU here reads memory at " (number(m.read)) " GiB/s and copies it at " (number(m.copy)) " GiB/s. "
                     }
-                    "≈ marks a ratio that cannot be told from 1 by these trials."
+                    "≈ marks a ratio that cannot be distinguished from 1 by these trials."
                 }
                 (ladder_table(&results, state.unwrap_or(State::Unknown)))
             }
@@ -164,7 +165,7 @@ pub(super) fn of_profile(profile: &Profile, id: &str) -> Markup {
                 });
                 vec![
                     safe(&rung.id),
-                    causes::role(side.side).into(),
+                    explain::name(side.side).into(),
                     part.title().into(),
                     number(ns),
                     top,
@@ -209,7 +210,7 @@ fn drawable_stacks(side: &SideProfile) -> Vec<(String, u64)> {
 
 /// The flame graph of one side, as an image: nothing in it can run, and nothing is loaded for it.
 fn flame_graph(rung: &str, side: &SideProfile) -> Markup {
-    let who = causes::role(side.side);
+    let who = explain::name(side.side);
     let title = format!("Flame graph: {}, {who}", safe(rung));
     // A side that hardly ran has nothing to draw.
     let Ok(svg) = flame::still(&drawable_stacks(side), &title) else {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::show::escape::cut;
 
-/// More characters than this of one text are cut: a name is no place for a book.
+/// More characters than this of one text are cut.
 const LONGEST: usize = 600;
 
 /// Text of a saved run, made fit for a page or a picture, which hold no more than a line or two of it.

@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn idle_parts_of_a_long_ring_are_mentioned_once() {
         let script = "write 40000".parse().unwrap();
-        let told = Pipes::new(4096, 256).run(&script);
-        let pipe = told[0].pipes.pipe(Default::default());
+        let results = Pipes::new(4096, 256).run(&script);
+        let pipe = results[0].pipes.pipe(Default::default());
         assert_eq!(
             rows(pipe, 8),
             [Row::Slots(0..8), Row::Slots(8..16), Row::Empty(16..256)]
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn short_rings_are_drawn_whole() {
-        let told = Pipes::new(4096, 16).run(&"read 1".parse().unwrap());
-        let pipe = told[0].pipes.pipe(Default::default());
+        let results = Pipes::new(4096, 16).run(&"read 1".parse().unwrap());
+        let pipe = results[0].pipes.pipe(Default::default());
         assert_eq!(rows(pipe, 8), [Row::Slots(0..8), Row::Slots(8..16)]);
         assert_eq!(rows(pipe, 32), [Row::Slots(0..16)]);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::layout::{Row, rows};
 use super::model::{Pipe, Slot};
 use super::script::Which;
-use super::told::{Told, state};
+use super::step_result::{StepResult, state};
 use crate::report::font::Font;
 
 const WIDTH: usize = 8;
@@ -27,26 +27,26 @@ svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.do{font:60
 
 /// Draws the steps below each other.
 #[must_use]
-pub fn draw(steps: &[Told]) -> String {
+pub fn draw(steps: &[StepResult]) -> String {
     let mut body = String::new();
     let cell = cell_width(steps);
     let inside = WIDTH * cell;
     let mut y = 16;
     let mut second_is_seen = false;
-    for (i, told) in steps.iter().enumerate() {
-        let step = format!("{}. {}", i + 1, told.step);
+    for (i, result) in steps.iter().enumerate() {
+        let step = format!("{}. {}", i + 1, result.step);
         lines(&mut body, &mut y, "do", STEP.lines(&step, inside as f64));
         lines(
             &mut body,
             &mut y,
             "",
-            TEXT.lines(&told.sentence, inside as f64),
+            TEXT.lines(&result.sentence, inside as f64),
         );
-        second_is_seen |= told.needs_second();
+        second_is_seen |= result.needs_second();
         pipe(
             &mut body,
             &mut y,
-            told.pipes.pipe(Which::First),
+            result.pipes.pipe(Which::First),
             second_is_seen.then_some("first pipe: "),
             cell,
         );
@@ -54,7 +54,7 @@ pub fn draw(steps: &[Told]) -> String {
             pipe(
                 &mut body,
                 &mut y,
-                told.pipes.pipe(Which::Second),
+                result.pipes.pipe(Which::Second),
                 Some("second pipe: "),
                 cell,
             );
@@ -75,10 +75,10 @@ pub fn draw(steps: &[Told]) -> String {
 }
 
 /// How wide a slot is drawn: all the same, and wide enough for what stands in any of them.
-fn cell_width(steps: &[Told]) -> usize {
+fn cell_width(steps: &[StepResult]) -> usize {
     let pipes = steps
         .iter()
-        .flat_map(|told| [Which::First, Which::Second].map(|which| told.pipes.pipe(which)));
+        .flat_map(|result| [Which::First, Which::Second].map(|which| result.pipes.pipe(which)));
     let widths = pipes.flat_map(|pipe| {
         let slots = pipe.slots().iter().enumerate();
         slots.filter_map(|(place, slot)| {
@@ -109,14 +109,14 @@ fn extent(slot: &Slot) -> String {
 }
 
 fn pipe(out: &mut String, y: &mut usize, pipe: &Pipe, name: Option<&str>, width: usize) {
-    let told = format!("{}{}", name.unwrap_or_default(), state(pipe));
-    lines(out, y, "d", SMALL.lines(&told, (WIDTH * width) as f64));
+    let line = format!("{}{}", name.unwrap_or_default(), state(pipe));
+    lines(out, y, "d", SMALL.lines(&line, (WIDTH * width) as f64));
     for row in rows(pipe, WIDTH) {
         match row {
             Row::Empty(range) => {
                 *y += LINE;
-                let told = format!("slots {} to {} are empty", range.start, range.end - 1);
-                text(out, "d", LEFT, *y, &told);
+                let slots = format!("slots {} to {} are empty", range.start, range.end - 1);
+                text(out, "d", LEFT, *y, &slots);
             }
             Row::Slots(range) => {
                 *y += LINE + 4;

@@ -56,8 +56,8 @@ pub fn draw(decoded: &Decoded) -> String {
             text(&mut body, "d", middle, BITS_Y + 42, "no information");
             continue;
         }
-        let told = format!("{} {}", field.name, field.value);
-        text(&mut body, "", middle, BITS_Y + 43, &told);
+        let value = format!("{} {}", field.name, field.value);
+        text(&mut body, "", middle, BITS_Y + 43, &value);
         let to = table_x(i as u32 - 1) + TABLE[0] / 2;
         let (from_y, to_y) = (BITS_Y + 50, TABLES_Y - 22);
         let _ = writeln!(

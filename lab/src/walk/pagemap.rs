@@ -232,7 +232,7 @@ impl Look {
         }
     }
 
-    /// smaps only counts: what is all huge or not at all can be told, what is mixed cannot.
+    /// smaps only counts: what is all huge or not at all can be seen, what is mixed cannot.
     fn see_huge_in_smaps(&mut self, why_not: &io::Error) {
         let by = self
             .mapping
@@ -274,7 +274,7 @@ impl Look {
         if is_deduced || self.pages.iter().any(is_unknown) {
             self.hide(
                 "head or tail",
-                "told only where a PMD maps a whole huge page; the rest is in /proc/kpageflags, for root".into(),
+                "known only where a PMD maps a whole huge page; the rest is in /proc/kpageflags, for root".into(),
             );
         }
     }

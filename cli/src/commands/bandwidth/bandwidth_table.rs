@@ -8,10 +8,11 @@ use fullbore_lab::bandwidth::column::Group;
 use fullbore_lab::bandwidth::result::{BandwidthRun, ColumnResult, LatencyResult};
 use fullbore_lab::bandwidth::year_2005::Row2005;
 use fullbore_lab::machine::state::State;
+use fullbore_lab::report::{in_words, machine_line};
 use fullbore_lab::show::number::number;
 use fullbore_sys::size::Size;
 
-use crate::output::conditions::{INTERVAL_FROM, distance, in_words, machine};
+use crate::output::conditions::{INTERVAL_FROM, distance};
 use crate::output::style::{FAINT, HEAD, PLAIN, paint, warnings};
 use crate::output::table::Table;
 
@@ -28,7 +29,7 @@ pub fn draw(run: &BandwidthRun, width: usize) -> String {
     for state in apart(run) {
         let _ = writeln!(
             out,
-            "\n{FAINT}Apart, never pooled with the above: {}{FAINT:#}",
+            "\n{FAINT}Apart, never pooled with the above: trials {}{FAINT:#}",
             in_words(state)
         );
         let columns = run.columns.iter().flat_map(|c| &c.apart);
@@ -197,7 +198,7 @@ fn headline(run: &BandwidthRun) -> String {
         .map_or(String::new(), |fs| format!(", files on {fs}, cached"));
     format!(
         "{}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
-        machine(&run.head.machine),
+        machine_line(&run.head.machine),
         method.rounds_done,
         method.rounds,
         method.seconds,

@@ -22,7 +22,7 @@ pub fn draw(comparison: &Comparison) -> String {
     } else {
         let _ = writeln!(out, "\n{HEAD}What differs{HEAD:#}");
         for difference in &comparison.differences {
-            let _ = writeln!(out, "{}", told(difference, &comparison.groups));
+            let _ = writeln!(out, "{}", values(difference, &comparison.groups));
         }
     }
     for against in &comparison.comparisons {
@@ -57,19 +57,19 @@ fn who(group: &GroupSummary) -> String {
 }
 
 /// `kernel: A, C 6.18 · B 6.19`.
-fn told(difference: &Difference, groups: &[GroupSummary]) -> String {
-    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+fn values(difference: &Difference, groups: &[GroupSummary]) -> String {
+    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (value, group) in difference.values.iter().zip(groups) {
-        match told.iter_mut().find(|(v, _)| v == value) {
+        match values.iter_mut().find(|(v, _)| v == value) {
             Some((_, letters)) => letters.push(&group.letter),
-            None => told.push((value, vec![&group.letter])),
+            None => values.push((value, vec![&group.letter])),
         }
     }
-    let told: Vec<_> = told
+    let values: Vec<_> = values
         .into_iter()
         .map(|(value, letters)| format!("{} {}", letters.join(", "), shown(value)))
         .collect();
-    format!("  {}: {}", shown(&difference.what), told.join(" · "))
+    format!("  {}: {}", shown(&difference.what), values.join(" · "))
 }
 
 fn table(against: &Against) -> String {
@@ -186,8 +186,9 @@ fn footnote(comparison: &Comparison) -> String {
     };
     format!(
         "GiB/s, medians. Ratios are of speeds: above 1 is faster. Trials of two runs are not paired: the interval\n\
-         comes from both runs' trials drawn anew, and holds for all lines at once. ≈ where noise explains the\n\
-         difference, or trials are too few. × first: ratio to the first line inside each run, round by round, and\n\
-         how that changed: what slows a whole run down (another day, another machine) cancels out of it.{of_groups}"
+         comes from both runs' trials, resampled. The intervals are simultaneous: identical runs show a difference in\n\
+         about 5 % of comparisons. ≈ where noise explains the difference, or trials are too few. × first: ratio to the\n\
+         first line inside each run, round by round, and how that changed: what slows a whole run down (another day,\n\
+         another machine) cancels out of it.{of_groups}"
     )
 }

@@ -2,9 +2,9 @@
 
 use anstyle::Style;
 use fullbore_lab::doctor::{Check, Report, State};
+use fullbore_lab::report::machine_line;
 use fullbore_lab::show::wrap::wrap;
 
-use crate::output::conditions::machine;
 use crate::output::style::{BAD, FAINT, GOOD, HEAD, WARNING, paint};
 use crate::output::table::Table;
 
@@ -34,7 +34,7 @@ pub fn draw(report: &Report) -> String {
     };
     format!(
         "{}\n{}\n{}. {verdict}\n",
-        machine(&report.head.machine),
+        machine_line(&report.head.machine),
         table.draw(),
         counts.join(", ")
     )

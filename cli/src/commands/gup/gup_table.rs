@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use fullbore_lab::gup::{Gup, Ratio, Row, Source};
+use fullbore_lab::report::machine_line;
 use fullbore_lab::show::number::{maybe, number};
 use fullbore_lab::stats::Estimate;
 use fullbore_sys::size::Size;
 
-use crate::output::conditions::machine;
 use crate::output::style::warnings;
 use crate::output::table::Table;
 
@@ -70,7 +70,7 @@ fn headline(gup: &Gup) -> String {
         .map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
         "{}\n{source}\n{cpu}, {} pages a call; {} of {} rounds, {} s each\n",
-        machine(&gup.head.machine),
+        machine_line(&gup.head.machine),
         method.pages_per_call,
         method.rounds_done,
         method.rounds,

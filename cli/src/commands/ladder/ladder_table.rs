@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use fullbore_lab::ladder::run::{Run, RungResult};
 use fullbore_lab::machine::state::State;
+use fullbore_lab::report::{in_words, machine_line};
 use fullbore_lab::show::number::{number, times};
 use fullbore_lab::worker::timing::Until;
 
-use crate::output::conditions::{in_words, machine, place};
+use crate::output::conditions::place;
 use crate::output::style::{BAR, FAINT, HEAD, mark, paint, warnings};
 use crate::output::table::Table;
 
@@ -23,7 +24,7 @@ pub fn draw(run: &Run) -> String {
     for (state, apart) in apart(run) {
         let _ = writeln!(
             out,
-            "\n{FAINT}Apart, never pooled with the above: {}{FAINT:#}",
+            "\n{FAINT}Apart, never pooled with the above: trials {}{FAINT:#}",
             in_words(state)
         );
         out += &rows(apart.into_iter(), true);
@@ -90,7 +91,7 @@ fn headline(run: &Run) -> String {
     let place = place(run.method.cpus, travel);
     format!(
         "{}\n{place}\n{} of {} rounds, {each} a trial",
-        machine(&run.head.machine),
+        machine_line(&run.head.machine),
         run.method.rounds_done,
         run.method.rounds,
     )
@@ -106,7 +107,7 @@ fn footnote(run: &Run) -> String {
     });
     format!(
         "Medians. ratio: to the rung that this one changes, which is the one above where none is named, round by round;\n\
-         ≈ where it cannot be told from 1.\n\
+         ≈ where it cannot be distinguished from 1.\n\
          CPU/GiB: CPU seconds of both sides. data: whether the reader's CPU touches it; where it does not,\n\
          GiB/s is a rate of references, not of bytes touched.{memory}"
     )

@@ -4,17 +4,18 @@ use std::fmt::Write;
 
 use anstream::ColorChoice;
 use anstyle::{Ansi256Color, AnsiColor, Color as Ink, RgbColor, Style};
+use fullbore_lab::report::machine_line;
 use fullbore_lab::show::number::number;
 use fullbore_lab::show::shade::cividis;
 use fullbore_lab::sweep::{Cell, Sweep};
 use fullbore_sys::size::Size;
 
 use crate::args::values::Color;
-use crate::output::conditions::{INTERVAL_FROM, machine, place};
+use crate::output::conditions::{INTERVAL_FROM, place};
 use crate::output::style::{paint, warnings};
 use crate::output::table::Table;
 
-/// How fast cells are told from slow ones.
+/// How fast cells are distinguished from slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shades {
     /// By characters.
@@ -58,7 +59,8 @@ pub fn draw(sweep: &Sweep, shades: Shades) -> String {
             };
             draw_cell(cell, doubt, &scale, shades, &mut reasons)
         });
-        table.row([Size(row[0].capacity).to_string()].into_iter().chain(cells));
+        let capacity = [Size(row[0].capacity).to_string()].into_iter();
+        table.row(capacity.chain(cells).chain([String::new()]));
     }
     let _ = writeln!(out, "{}\n{}", table.draw(), legend(sweep, &scale, shades));
     for (why, mark) in reasons.iter().zip('a'..='z') {
@@ -77,7 +79,7 @@ pub fn headline(sweep: &Sweep) -> String {
     });
     format!(
         "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
-        machine(&sweep.head.machine),
+        machine_line(&sweep.head.machine),
         place(method.cpus, travel),
         method.write_with,
         method.read_with,
@@ -159,7 +161,7 @@ fn is_wide(rate: fullbore_lab::stats::Estimate) -> bool {
     low < 0.9 * rate.median || high > 1.1 * rate.median
 }
 
-/// The letter under which a reason is told.
+/// The letter of a reason in the list below the map.
 fn mark_of(why: &str, reasons: &mut Vec<String>) -> char {
     let known = reasons.iter().position(|r| r == why);
     let index = known.unwrap_or_else(|| {

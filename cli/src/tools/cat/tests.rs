@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::format::{Format, Formatter, Number};
+use super::formatter::{Format, Formatter, Number};
 
 fn formatted(format: Format, pieces: &[&[u8]]) -> Vec<u8> {
     let mut formatter = Formatter::new(format);

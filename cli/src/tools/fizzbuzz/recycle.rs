@@ -77,7 +77,7 @@ impl Ring {
             huge.or_else(|_| Pages::map(&request(PageKind::Small)))
         };
         let (first, second) = (memory()?, memory()?);
-        // SAFETY: whoever gave --recycle answers for it, and was told so, that every reader copies and that nobody else
+        // SAFETY: --recycle is documented as a promise of its user that every reader copies and that nobody else
         // writes. A buffer is written in `open` only, after `has_left` said that what it held has left the pipe.
         let buffers = unsafe { Recycle::separate(first, second) };
         Ok(Self {

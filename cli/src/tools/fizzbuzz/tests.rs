@@ -7,11 +7,11 @@ use fullbore_sys::write::fresh::PIECE;
 use proptest::prelude::*;
 
 use super::lines::{self, Decimal, GROUP, NUMBERS, WIDEST, group_bytes};
-use super::output::thousands_in_block;
 use super::plan::{Piece, Plan};
 use super::recycle::{buffer_bytes, thousands_in_buffer};
+use super::sequencer::Sequencer;
+use super::sink::thousands_in_block;
 use super::thousands::{SLACK, Thousands, phase, width};
-use super::turn::Turn;
 use super::vector::Vectors;
 
 /// FizzBuzz as everybody writes it.
@@ -233,19 +233,19 @@ fn blocks_and_buffers_have_room_for_their_text() {
 
 #[test]
 fn turns_come_in_order_and_end_for_all() {
-    let turn = Turn::default();
+    let sequencer = Sequencer::default();
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for first in 0..3u64 {
-            let (turn, order) = (&turn, &order);
+            let (sequencer, order) = (&sequencer, &order);
             scope.spawn(move || {
                 let mut piece = first;
-                while turn.wait(piece) {
+                while sequencer.wait(piece) {
                     order.lock().unwrap().push(piece);
                     if piece == 1000 {
-                        turn.end();
+                        sequencer.end();
                     } else {
-                        turn.pass(piece);
+                        sequencer.pass(piece);
                     }
                     piece += 3;
                 }

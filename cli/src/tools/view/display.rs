@@ -268,28 +268,16 @@ impl Form {
 
 /// As much of a text as fits into so many columns, and all its colour codes.
 fn cut(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let (mut rest, mut taken) = (text, 0);
-    while let Some(c) = rest.chars().next() {
-        if rest.starts_with("\x1b[") {
-            let code = rest.len() - after_code(rest).len();
-            out.push_str(&rest[..code]);
-            rest = &rest[code..];
-            continue;
+    let (mut taken, mut in_code) = (0, false);
+    let fits = |c: &char| {
+        if in_code || *c == '\x1b' {
+            in_code = !c.is_ascii_alphabetic();
+            return true;
         }
         taken += c.width().unwrap_or(0);
-        if taken <= width {
-            out.push(c);
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    out
-}
-
-/// What follows the colour code at the beginning of a text.
-fn after_code(text: &str) -> &str {
-    let rest = text[2..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-    rest.strip_prefix(|_: char| true).unwrap_or(rest)
+        taken <= width
+    };
+    text.chars().filter(fits).collect()
 }
 
 fn printable(bytes: &[u8], other: char) -> impl Iterator<Item = char> {

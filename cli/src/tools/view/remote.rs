@@ -126,9 +126,9 @@ fn send(pid: u32, change: &Change) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let text = serde_json::to_string(change)?;
     writeln!(&stream, "{text}")?;
-    let mut answer = String::new();
-    BufReader::new((&stream).take(LONGEST)).read_line(&mut answer)?;
-    if answer.trim_end() == DONE {
+    let mut reply = String::new();
+    BufReader::new((&stream).take(LONGEST)).read_line(&mut reply)?;
+    if reply.trim_end() == DONE {
         Ok(())
     } else {
         Err(io::Error::other("it does not understand this version"))

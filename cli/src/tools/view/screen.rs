@@ -52,7 +52,7 @@ enum Event {
     Stopped(Duration),
     /// Ends, and shows how it ended or leaves the line as it is.
     Finish(bool),
-    /// Leave the line as it is, and answer.
+    /// Leave the line as it is, and reply.
     Abort(Sender<()>),
 }
 
@@ -79,9 +79,9 @@ const PATIENCE_AT_ABORT: Duration = Duration::from_millis(200);
 impl Remote {
     /// Ends the line where it is.
     pub fn abort(&self) {
-        let (answer, answered) = mpsc::channel();
-        if self.0.send(Event::Abort(answer)).is_ok() {
-            let _ = answered.recv_timeout(PATIENCE_AT_ABORT);
+        let (reply, replied) = mpsc::channel();
+        if self.0.send(Event::Abort(reply)).is_ok() {
+            let _ = replied.recv_timeout(PATIENCE_AT_ABORT);
         }
     }
 
@@ -175,9 +175,9 @@ impl Display {
                 Ok(Event::Stopped(time)) => self.stopped += time,
                 Ok(Event::Finish(shows)) => return self.finish(shows),
                 Err(RecvTimeoutError::Disconnected) => return self.finish(true),
-                Ok(Event::Abort(answer)) => {
+                Ok(Event::Abort(reply)) => {
                     self.end_line();
-                    let _ = answer.send(());
+                    let _ = reply.send(());
                     return;
                 }
             }

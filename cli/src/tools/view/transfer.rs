@@ -334,7 +334,7 @@ impl<'a> Transfer<'a> {
             Route::Splice => "a pipe needs no byte to be copied",
             Route::CopyFileRange => "both sides are files",
             Route::ReadWrite => WHY_BUFFER,
-            _ => "no byte need be copied by hand, and errors of both sides are told apart",
+            _ => "no byte need be copied by hand, and errors of both sides are kept apart",
         };
         format!("{route}, since {why}")
     }

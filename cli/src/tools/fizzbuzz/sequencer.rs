@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whose turn it is, by the number of the piece.
+/// Which piece is sent next, by its number.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct Sequencer {
     now: AtomicU64,
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
-/// In place of a piece's number: nobody's turn will come any more.
+/// In place of a piece's number: no more pieces are sent.
 const OVER: u64 = u64::MAX;
 
 /// About what it costs to be woken.
 const SPIN: Duration = Duration::from_micros(50);
 
-impl Turn {
+impl Sequencer {
     /// Waits until this piece is the next one. False when it never will be.
     pub fn wait(&self, piece: u64) -> bool {
         let look = || match self.now.load(SeqCst) {
@@ -49,12 +49,12 @@ impl Turn {
         mine
     }
 
-    /// Makes it the turn of the piece after this one.
+    /// Lets the piece after this one be sent.
     pub fn pass(&self, piece: u64) {
         self.set(piece + 1);
     }
 
-    /// Sends everybody home.
+    /// Ends every wait.
     pub fn end(&self) {
         self.set(OVER);
     }

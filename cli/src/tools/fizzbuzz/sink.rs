@@ -14,8 +14,8 @@ use fullbore_sys::write::fresh::PIECE;
 use super::lines;
 use super::plan::{Piece, Plan};
 use super::recycle::Ring;
+use super::sequencer::Sequencer;
 use super::thousands::{PHASES, SLACK, Thousands, cycle_bytes, width};
-use super::turn::Turn;
 use super::vector::Vectors;
 
 /// What a thread sends its pieces through.
@@ -37,7 +37,7 @@ pub struct Output<'a> {
     out: BorrowedFd<'a>,
     vectors: Option<Vectors>,
     plan: Mutex<std::iter::Enumerate<Plan>>,
-    turn: Turn,
+    sequencer: Sequencer,
     lines: AtomicU64,
     bytes: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
             out,
             vectors,
             plan: Mutex::new(plan.enumerate()),
-            turn: Turn::default(),
+            sequencer: Sequencer::default(),
             lines: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
@@ -91,7 +91,7 @@ impl<'a> Output<'a> {
     }
 
     fn work(&self, sink: &mut Sink<'a>) -> io::Result<()> {
-        let others = EndForAll(&self.turn);
+        let others = EndForAll(&self.sequencer);
         self.send_pieces(sink)?;
         std::mem::forget(others);
         Ok(())
@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
             };
             self.lines.fetch_add(piece.lines(), Ordering::AcqRel);
             self.bytes.fetch_add(len as u64, Ordering::AcqRel);
-            self.turn.pass(number);
+            self.sequencer.pass(number);
         }
         match sink {
             Sink::Sound(writer) => self.until_taken(writer, |writer| writer.flush()),
@@ -122,7 +122,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Makes a piece in a block and sends it when its turn has come. Returns how many bytes it is.
+    /// Makes a piece in a block and sends it after the pieces before it. Returns how many bytes it is.
     fn send_block(
         &self,
         writer: &mut PipeWriter<BorrowedFd<'a>>,
@@ -134,7 +134,7 @@ impl<'a> Output<'a> {
         self.until_taken(writer, |writer| writer.block(most).map(drop))?;
         let mut block = writer.block(most)?;
         let len = text.fill(piece, &mut block);
-        if !self.turn.wait(number) {
+        if !self.sequencer.wait(number) {
             return Ok(None);
         }
         if let Err(unsent) = block.commit(len) {
@@ -168,7 +168,7 @@ impl<'a> Output<'a> {
                 ring.make(self.out, sent, heads, thousands)?
             }
         };
-        if !self.turn.wait(number) {
+        if !self.sequencer.wait(number) {
             return Ok(None);
         }
         ring.send(self.out, len, self.sent().1)?;
@@ -242,8 +242,8 @@ impl Text {
     }
 }
 
-/// When dropped, after an error or in a panic, sends home all who would wait for this thread's turn to pass.
-struct EndForAll<'a>(&'a Turn);
+/// When dropped, after an error or in a panic, ends the wait of all threads for this one's pieces.
+struct EndForAll<'a>(&'a Sequencer);
 
 impl Drop for EndForAll<'_> {
     fn drop(&mut self) {

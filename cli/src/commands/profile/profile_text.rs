@@ -8,10 +8,10 @@ use fullbore_lab::profile::cause::Cause;
 use fullbore_lab::profile::explain;
 use fullbore_lab::profile::fold::{self, Callee};
 use fullbore_lab::profile::profiled::{Profile, RungProfile, SideProfile};
+use fullbore_lab::report::{Part, machine_line, parts};
 use fullbore_lab::show::number::number;
 use fullbore_lab::show::wrap::wrap;
 
-use crate::output::conditions::machine;
 use crate::output::style::{HEAD, paint, warnings};
 
 const BAR: usize = 60;
@@ -21,68 +21,38 @@ const SMALL: f64 = 0.01;
 /// More than this share that is not recognised is shown with its functions.
 const UNKNOWN: f64 = 0.02;
 
-/// What a side's time went into: a cause, or time off its CPU.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    Cause(Cause),
-    Runnable,
-    Blocked,
-}
-
-impl Part {
-    /// Fills the bar, so that it can be read without colours, too.
-    fn letter(self) -> char {
-        match self {
-            Self::Cause(Cause::Copy) => 'C',
-            Self::Cause(Cause::Allocation) => 'A',
-            Self::Cause(Cause::Accounting) => 'M',
-            Self::Cause(Cause::PageLookup) => 'P',
-            Self::Cause(Cause::Ring) => 'R',
-            Self::Cause(Cause::Lock) => 'L',
-            Self::Cause(Cause::Wake) => 'W',
-            Self::Cause(Cause::Entry) => 'E',
-            Self::Cause(Cause::User) => 'U',
-            Self::Cause(Cause::Hidden) => 'K',
-            Self::Cause(Cause::Other) => 'O',
-            Self::Runnable => '-',
-            Self::Blocked => '.',
-        }
-    }
-
-    fn style(self) -> Style {
-        let color = match self {
-            Self::Cause(Cause::Copy) => AnsiColor::Blue,
-            Self::Cause(Cause::Allocation | Cause::Accounting) => AnsiColor::Yellow,
-            Self::Cause(Cause::PageLookup) => AnsiColor::Magenta,
-            Self::Cause(Cause::Ring) => AnsiColor::Cyan,
-            Self::Cause(Cause::Lock) => AnsiColor::Red,
-            Self::Cause(Cause::Wake) => AnsiColor::BrightRed,
-            Self::Cause(Cause::User) => AnsiColor::Green,
-            Self::Cause(Cause::Entry | Cause::Hidden | Cause::Other) => AnsiColor::White,
-            Self::Runnable | Self::Blocked => AnsiColor::BrightBlack,
-        };
-        color.on_default()
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cause(cause) => cause.title(),
-            Self::Runnable => "waiting for its CPU",
-            Self::Blocked => "asleep",
-        }
+/// Fills the bar, so that it can be read without colours, too.
+fn letter(part: Part) -> char {
+    match part {
+        Part::Cpu(Cause::Copy) => 'C',
+        Part::Cpu(Cause::Allocation) => 'A',
+        Part::Cpu(Cause::Accounting) => 'M',
+        Part::Cpu(Cause::PageLookup) => 'P',
+        Part::Cpu(Cause::Ring) => 'R',
+        Part::Cpu(Cause::Lock) => 'L',
+        Part::Cpu(Cause::Wake) => 'W',
+        Part::Cpu(Cause::Entry) => 'E',
+        Part::Cpu(Cause::User) => 'U',
+        Part::Cpu(Cause::Hidden) => 'K',
+        Part::Cpu(Cause::Other) => 'O',
+        Part::Runnable => '-',
+        Part::Asleep => '.',
     }
 }
 
-/// All parts of a side's wall time, in seconds.
-fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
-    let cause = |cause| {
-        let share = side.causes.iter().find(|c| c.cause == cause)?.share;
-        Some((Part::Cause(cause), share * side.on_cpu_s))
+fn style(part: Part) -> Style {
+    let color = match part {
+        Part::Cpu(Cause::Copy) => AnsiColor::Blue,
+        Part::Cpu(Cause::Allocation | Cause::Accounting) => AnsiColor::Yellow,
+        Part::Cpu(Cause::PageLookup) => AnsiColor::Magenta,
+        Part::Cpu(Cause::Ring) => AnsiColor::Cyan,
+        Part::Cpu(Cause::Lock) => AnsiColor::Red,
+        Part::Cpu(Cause::Wake) => AnsiColor::BrightRed,
+        Part::Cpu(Cause::User) => AnsiColor::Green,
+        Part::Cpu(Cause::Entry | Cause::Hidden | Cause::Other) => AnsiColor::White,
+        Part::Runnable | Part::Asleep => AnsiColor::BrightBlack,
     };
-    let mut parts: Vec<_> = Cause::ALL.into_iter().filter_map(cause).collect();
-    parts.push((Part::Runnable, side.runnable_s));
-    parts.push((Part::Blocked, side.blocked_s));
-    parts
+    color.on_default()
 }
 
 /// The whole profile.
@@ -91,7 +61,7 @@ pub fn profile(profile: &Profile) -> String {
     let _ = writeln!(
         out,
         "{}\nwriter on CPU {}, reader on CPU {}; {} samples a second by {}; {} of {} rounds, {} s a trial\n",
-        machine(&profile.head.machine),
+        machine_line(&profile.head.machine),
         profile.method.cpus[0],
         profile.method.cpus[1],
         profile.method.frequency_hz,
@@ -162,12 +132,12 @@ fn bar(side: &SideProfile) -> String {
     let all: f64 = parts.iter().map(|(_, s)| s).sum();
     let mut bar = String::new();
     let (mut until, mut drawn) = (0.0, 0);
-    for (part, seconds) in parts {
-        until += seconds / all.max(1e-9) * BAR as f64;
+    for (part, ns) in parts {
+        until += ns / all.max(1e-9) * BAR as f64;
         let cells = (until.round() as usize).saturating_sub(drawn);
         drawn += cells;
         if cells > 0 {
-            bar += &paint(&part.letter().to_string().repeat(cells), part.style());
+            bar += &paint(&letter(part).to_string().repeat(cells), style(part));
         }
     }
     bar
@@ -176,13 +146,13 @@ fn bar(side: &SideProfile) -> String {
 /// The parts in ns per page, largest first.
 fn list(out: &mut String, side: &SideProfile) {
     let mut parts = parts(side);
-    parts.retain(|(_, s)| *s >= SMALL * side.wall_s);
+    let all = side.wall_s * 1e9 / side.pages;
+    parts.retain(|(_, ns)| *ns >= SMALL * all);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     // A blank inside an item is no place to break a line.
-    let items = parts.into_iter().map(|(part, s)| {
-        let ns = number(s * 1e9 / side.pages.max(1.0));
-        let letter = paint(&part.letter().to_string(), part.style());
-        format!("{letter} {} {ns} ns", part.name()).replace(' ', "\u{a0}")
+    let items = parts.into_iter().map(|(part, ns)| {
+        let letter = paint(&letter(part).to_string(), style(part));
+        format!("{letter} {} {} ns", part.title(), number(ns)).replace(' ', "\u{a0}")
     });
     let items = items.collect::<Vec<_>>().join(", ");
     for line in wrap(&items, WIDTH, ["         "; 2]) {

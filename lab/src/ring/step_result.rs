@@ -8,7 +8,7 @@ use crate::show::number::count;
 
 /// A step that was made: what was asked for, what came of it, and how the pipes look afterwards.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct StepResult {
     /// The call.
     pub step: Step,
     /// What it returned.
@@ -19,7 +19,7 @@ pub struct Told {
     pub pipes: Pipes,
 }
 
-impl Told {
+impl StepResult {
     /// Whether this step cannot be seen without the second pipe.
     #[must_use]
     pub fn needs_second(&self) -> bool {
@@ -30,19 +30,19 @@ impl Told {
 
 impl Pipes {
     /// Makes the calls of a script, one after the other.
-    pub fn run(mut self, script: &Script) -> Vec<Told> {
-        let mut told = Vec::new();
+    pub fn run(mut self, script: &Script) -> Vec<StepResult> {
+        let mut results = Vec::new();
         for &step in &script.0 {
             let before = self.clone();
             let outcome = self.call(step);
-            told.push(Told {
+            results.push(StepResult {
                 step,
                 sentence: sentence(step, &outcome, &before, &self),
                 outcome,
                 pipes: self.clone(),
             });
         }
-        told
+        results
     }
 }
 
@@ -315,8 +315,8 @@ mod tests {
 
     fn sentences(slots: usize, script: &str) -> Vec<String> {
         let script = script.parse().unwrap();
-        let told = Pipes::new(4096, slots).run(&script);
-        told.into_iter().map(|t| t.sentence).collect()
+        let results = Pipes::new(4096, slots).run(&script);
+        results.into_iter().map(|t| t.sentence).collect()
     }
 
     #[test]
@@ -334,30 +334,30 @@ mod tests {
 
     #[test]
     fn short_and_refused_calls_say_why() {
-        let told = sentences(
+        let results = sentences(
             2,
             "vmsplice 2 at 4095; write 1; resize 1; read 1; write 5000; read 100K; read 1; fat 2; tee 9; tee 1",
         );
         assert_eq!(
-            told[1],
+            results[1],
             "would block (EAGAIN): all two slots of the ring are taken, though they hold only 2 of 8192 bytes"
         );
         assert_eq!(
-            told[2],
+            results[2],
             "refused (EBUSY): two slots are in use, and 1 would be left"
         );
         assert_eq!(
-            told[4],
+            results[4],
             "one slot, 4096 bytes. Short: 4096 of 5000 bytes, because the ring is full"
         );
-        assert_eq!(told[6], "would block (EAGAIN): there is nothing to read");
+        assert_eq!(results[6], "would block (EAGAIN): there is nothing to read");
         assert_eq!(
-            told[8],
+            results[8],
             "two slots of the second pipe filled, 2 × 32768 bytes; both pipes refer to the same pages now. \
              Short: 65536 of 94208 bytes, because there were no more"
         );
         assert_eq!(
-            told[9],
+            results[9],
             "would block (EAGAIN): all two slots of the second pipe are taken"
         );
     }

@@ -1,4 +1,4 @@
-//! The question of 2005 answered: what pages in flight are worth.
+//! What pages in flight are worth: the question of 2005.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ pub fn draw(sweep: &Sweep) -> String {
     out += &table.draw();
     let _ = writeln!(
         out,
-        "\nMedians with 95 % intervals; × one page: round by round, ≈ where it cannot be told from 1. Round trip: one byte\n\
+        "\nMedians with 95 % intervals; × one page: round by round, ≈ where it cannot be distinguished from 1. Round trip: one byte\n\
          through a pipe of this capacity to a thread on the other CPU and back through a second one, blocking.\n\
          In 2005 (ppc970, lmbench, 64 KiB writes) 16 pages instead of one gained 30 to 90 %, and latency was in the noise."
     );

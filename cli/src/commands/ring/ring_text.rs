@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
-use fullbore_lab::ring::{Pipe, Row, Slot, Told, Which, rows, state};
+use fullbore_lab::ring::{Pipe, Row, Slot, StepResult, Which, rows, state};
 
 /// Slots beside each other, and characters inside each: 8 × 9 + 1 fit on a narrow terminal.
 const BESIDE: usize = 8;
@@ -24,22 +24,22 @@ const PAGES: [Style; 6] = [
 ];
 
 /// Every step with the pipes as it left them, with ANSI styles that the caller may strip.
-pub fn steps(steps: &[Told]) -> String {
+pub fn steps(steps: &[StepResult]) -> String {
     let mut out = String::new();
     let mut second_is_seen = false;
-    for told in steps {
-        let style = match told.outcome.refusal {
+    for result in steps {
+        let style = match result.outcome.refusal {
             Some(_) => REFUSED,
             None => Style::new(),
         };
-        let (call, sentence) = (told.step, &told.sentence);
+        let (call, sentence) = (result.step, &result.sentence);
         let _ = writeln!(out, "{CALL}{call}{CALL:#}: {style}{sentence}{style:#}");
-        second_is_seen |= told.needs_second();
+        second_is_seen |= result.needs_second();
         if second_is_seen {
-            draw(&mut out, told.pipes.pipe(Which::First), "first pipe: ");
-            draw(&mut out, told.pipes.pipe(Which::Second), "second pipe: ");
+            draw(&mut out, result.pipes.pipe(Which::First), "first pipe: ");
+            draw(&mut out, result.pipes.pipe(Which::Second), "second pipe: ");
         } else {
-            draw(&mut out, told.pipes.pipe(Which::First), "");
+            draw(&mut out, result.pipes.pipe(Which::First), "");
         }
         out.push('\n');
     }
@@ -149,8 +149,8 @@ mod tests {
     use fullbore_lab::ring::Pipes;
 
     fn plain(slots: usize, script: &str) -> String {
-        let told = Pipes::new(4096, slots).run(&script.parse().unwrap());
-        anstream::adapter::strip_str(&steps(&told)).to_string()
+        let result = Pipes::new(4096, slots).run(&script.parse().unwrap());
+        anstream::adapter::strip_str(&steps(&result)).to_string()
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn find(named: &[OsString]) -> Result<Vec<Saved>> {
     Ok(items)
 }
 
-/// The newest run of each kind, or so many before it. One that cannot be read is told, and the one before it taken.
+/// The newest run of each kind, or so many before it. One that cannot be read is named, and the one before it taken.
 fn newest(before: usize) -> Result<Vec<Saved>> {
     let mut by_kind = BTreeMap::<_, Vec<_>>::new();
     for entry in runs::entries()?.into_iter().rev() {
