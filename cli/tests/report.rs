@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use resvg::usvg::roxmltree::Document;
+use roxmltree::Document;
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 

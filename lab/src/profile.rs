@@ -222,8 +222,9 @@ fn rung_profile(rung: &Rung, state: Option<State>, samples: &[Sample<Figures>]) 
         stats::median(&times.collect::<Vec<_>>())
     };
     let mut warnings: Vec<_> = sides.iter().flat_map(doubts).collect();
-    let left = samples.iter().filter_map(|s| s.figures.left.as_ref());
-    warnings.extend(left.last().map(|left| format!("writer: {left}")));
+    let mut newest_first = samples.iter().rev();
+    let left = newest_first.find_map(|s| s.figures.left.as_ref());
+    warnings.extend(left.map(|left| format!("writer: {left}")));
     RungProfile {
         id: rung.id.to_string(),
         state,

@@ -13,6 +13,7 @@ mod sequence;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use fullbore::PipeWriter;
@@ -74,6 +75,15 @@ async fn what_is_written_arrives_once_and_in_order() {
     }
 }
 
+/// Waits until as much is in a pipe as the task beside this one writes before it waits.
+async fn until_full(pipe: OwnedFd) {
+    let (mut before, mut now) = (0, 1);
+    while now != before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        (before, now) = (now, calls::bytes_in_pipe(&pipe).unwrap());
+    }
+}
+
 /// Readers that splice onwards, tee, and hold pages for long.
 #[tokio::test]
 async fn no_reader_sees_a_byte_change() {
@@ -129,6 +139,7 @@ async fn one_thread_is_enough() {
 async fn a_full_pipe_is_waited_for_and_a_task_beside_goes_on() {
     let (read_end, write_end) = calls::pipe().unwrap();
     capacity::set(&write_end, 4096).unwrap();
+    let looked_at = read_end.try_clone().unwrap();
     let writer = AsyncPipeWriter::new(write_end).unwrap().into_inner();
     let mut writer = AsyncPipeWriter::from_writer(writer.unbuffered().keep_capacity()).unwrap();
     let mut reader = AsyncPipeReader::new(read_end).unwrap();
@@ -137,7 +148,7 @@ async fn a_full_pipe_is_waited_for_and_a_task_beside_goes_on() {
         drop(writer);
     };
     let read = async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        until_full(looked_at).await;
         let mut got = Vec::new();
         reader.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, [7; 100_000]);
@@ -159,6 +170,7 @@ async fn a_reader_that_has_gone_is_an_error_value() {
 #[tokio::test]
 async fn a_reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
     let (read_end, write_end) = calls::pipe().unwrap();
+    let looked_at = write_end.try_clone().unwrap();
     let mut writer = AsyncPipeWriter::new(write_end).unwrap();
     let write = async {
         let piece = [7; 50_000];
@@ -175,7 +187,7 @@ async fn a_reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
         while got < 8 << 20 {
             got += reader.read(&mut buffer).await.unwrap();
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        until_full(looked_at).await;
     };
     let (error, ()) = tokio::join!(write, leave);
     assert_eq!(error, io::ErrorKind::BrokenPipe);

@@ -1,5 +1,6 @@
 //! `fullbore report`: a page of saved runs to share, or one chart as a picture.
 
+#[cfg(feature = "png")]
 mod png;
 mod reported;
 
@@ -13,6 +14,8 @@ use fullbore_lab::saved::load::{Kind, Saved};
 use fullbore_lab::sys::start;
 use fullbore_sys::Error;
 
+#[cfg(feature = "png")]
+use self::png::png;
 use crate::output::failure::{Failure, Outcome, complain, printed};
 use crate::output::saved;
 
@@ -120,7 +123,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
             };
             let svg = the_chart(picture, &found)?.document(layout);
             if is_binary {
-                png::png(&svg)?
+                png(&svg)?
             } else {
                 svg.into_bytes()
             }
@@ -133,6 +136,15 @@ pub fn run(args: &ReportArgs) -> Outcome {
     write(&output, &bytes)?;
     complain(&format!("written: {}", output.display()));
     Ok(())
+}
+
+#[cfg(not(feature = "png"))]
+fn png(_: &str) -> fullbore_sys::Result<Vec<u8>> {
+    Err(Error::new(
+        "--png",
+        "this fullbore was built without it",
+        "use --svg, or build it with cargo install --path cli --features png",
+    ))
 }
 
 /// The one chart of this kind.

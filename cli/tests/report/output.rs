@@ -60,6 +60,17 @@ fn one_chart_is_a_picture_in_both_forms() {
     }
 }
 
+#[cfg(not(feature = "png"))]
+#[test]
+fn png_is_refused_with_what_to_do_where_it_was_built_without() {
+    let place = place();
+    let refused = run(report(place.path(), &[LADDER, "--png", "ladder"]));
+    refused.complains(&[1]);
+    assert!(refused.err.contains("--features png"), "{refused}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[cfg(feature = "png")]
 #[test]
 fn png_is_drawn_with_a_font_of_its_own() {
     let place = place();

@@ -88,6 +88,18 @@ fn copying_pump_that_holds_bytes_may_be_asked_for_all_there_are() {
     assert_eq!(contents(to), b"0123456789");
 }
 
+/// Waits until a thread of this process sleeps in two looks.
+fn until_asleep(thread: rustix::thread::Pid) {
+    let stat = format!("/proc/self/task/{}/stat", thread.as_raw_pid());
+    let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    while !(sleeps() && {
+        std::thread::sleep(Duration::from_millis(1));
+        sleeps()
+    }) {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn end_of_a_pipe_is_seen_while_the_output_is_full() {
     for refused in [None, Some(Call::Tee), Some(Call::Pipe)] {
@@ -97,11 +109,12 @@ fn end_of_a_pipe_is_seen_while_the_output_is_full() {
             rustix::fs::fcntl_setfl(&from, flags).unwrap();
             let mut pump = Pump::new(from.as_fd(), to.as_fd());
             let len = capacity::get(&to).unwrap();
+            let pump_thread = rustix::thread::gettid();
             let feeder = std::thread::spawn(move || {
                 let mut feed = File::from(feed);
                 feed.write_all(&vec![1; len]).unwrap();
-                // Later than the pump has found the output full and the input empty.
-                std::thread::sleep(Duration::from_millis(10));
+                // The pump has found the output full and the input empty.
+                until_asleep(pump_thread);
             });
             let _refused = inject(move |call, len| match refused {
                 Some(refused) if call == refused => Err(Errno::PERM),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use fullbore::PipeWriter;
@@ -95,10 +96,13 @@ fn idle_writers_keep_little_memory() {
     };
     let piece = vec![7; 1 << 20];
     let (mut writers, mut readers) = (Vec::new(), Vec::new());
+    let buffers = Arc::new(Barrier::new(11));
     for _ in 0..10 {
         let (read_end, write_end) = calls::pipe().expect("a pipe");
+        let buffers_too = Arc::clone(&buffers);
         readers.push(std::thread::spawn(move || {
             let mut buffer = vec![1; 64 << 10];
+            buffers_too.wait();
             let mut read = 0;
             loop {
                 match calls::read(&read_end, &mut buffer).expect("read") {
@@ -109,7 +113,7 @@ fn idle_writers_keep_little_memory() {
         }));
         writers.push(PipeWriter::new(write_end));
     }
-    std::thread::sleep(Duration::from_millis(100));
+    buffers.wait();
     let before = status("RssAnon").unwrap_or(0);
     for writer in &mut writers {
         for _ in 0..40 {

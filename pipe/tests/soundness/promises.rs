@@ -22,6 +22,7 @@ use crate::readers::Own;
 use crate::sequence::{Rng, Sequence};
 use crate::two::ATOMIC;
 use crate::watch::for_each_seed;
+use crate::watch::until_it_stays;
 use crate::{WAYS, skip, writer};
 
 /// One thread writes and reads in turn, so that after each step it is known what must be in the pipe.
@@ -197,10 +198,7 @@ fn reader_that_goes_while_the_pipe_is_full_is_an_error_value() {
             let (read_end, write_end) = calls::pipe().expect("a pipe");
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    while calls::bytes_in_pipe(&read_end).expect("a pipe") < 4096 {
-                        thread::yield_now();
-                    }
-                    thread::sleep(std::time::Duration::from_millis(5));
+                    until_it_stays(|| calls::bytes_in_pipe(&read_end).expect("a pipe"));
                 });
                 let mut writer = writer(write_end, way).with_wait(wait);
                 let error = writer.write_all(&vec![1; 64 << 20]).expect_err("no reader");

@@ -54,6 +54,19 @@ impl Drop for Named<'_> {
     }
 }
 
+/// Waits until a number, such as that of the bytes in a pipe, is at least one and stays the same from one look to the next.
+pub fn until_it_stays(number: impl Fn() -> u64) {
+    let mut before = 0;
+    loop {
+        let now = number();
+        if now > 0 && now == before {
+            return;
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Says on the terminal that a test cannot show what it is for.
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
     shout(&format!("SKIPPED {test}: {reason}"));
