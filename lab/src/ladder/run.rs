@@ -229,16 +229,14 @@ fn one_state(
     };
     let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
     let gib_per_s = stats::estimate(&rates);
-    let to_baseline = baseline.map(|(_, b)| pairs(b)).unwrap_or_default();
-    let ratio_to_baseline = stats::paired_ratio(&to_baseline);
-    RungResult {
+    let mut result = RungResult {
         id: rung.id.to_string(),
         series: Some(rung.series),
         state,
         ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(f))),
-        baseline: baseline.map(|(id, _)| id.to_owned()),
-        verdict: ratio_to_baseline.map(|r| stats::verdict(&r, to_baseline.len())),
-        ratio_to_baseline,
+        baseline: None,
+        verdict: None,
+        ratio_to_baseline: None,
         ns_per_page: gib_per_s.map(|e| 4096e9 / (e.median * (1u64 << 30) as f64)),
         cpu_s_per_gib: median(&PairFigures::cpu_s_per_gib),
         calls_per_gib: both(|s| s.calls),
@@ -258,6 +256,21 @@ fn one_state(
         warnings: doubts(rung, &samples),
         samples,
         refused: None,
+    };
+    result.compare(baseline);
+    result
+}
+
+impl RungResult {
+    /// Compares it with a rung of this name and these trials.
+    pub(crate) fn compare(&mut self, baseline: Option<(&str, &[Sample<PairFigures>])>) {
+        let rate = |f: &PairFigures| f.gib_per_s;
+        let pairs = baseline.map(|(_, b)| sample::pairs(&self.samples, b, rate, rate));
+        let pairs = pairs.unwrap_or_default();
+        self.baseline = baseline.map(|(id, _)| id.to_owned());
+        self.ratio_to_baseline = stats::paired_ratio(&pairs);
+        let verdict = |r| stats::verdict(&r, pairs.len());
+        self.verdict = self.ratio_to_baseline.map(verdict);
     }
 }
 

@@ -61,13 +61,22 @@ pub(super) fn of_state(
     results: &[&RungResult],
     id: &str,
 ) -> Chart {
-    let bars: Vec<Bar> = results.iter().map(|r| bar(r, state)).collect();
+    let series = results.iter().map(|r| r.series);
+    let above = std::iter::once(None).chain(series);
+    let bars = results.iter().zip(above).map(|(result, above)| Bar {
+        heading: result
+            .series
+            .filter(|series| above != Some(*series))
+            .map(|series| series.to_string()),
+        ..bar(result, state)
+    });
+    let bars: Vec<Bar> = bars.collect();
     let rates = bars.iter().filter_map(|b| drawable(b.value.ok()?));
     let from = rates.clone().next().unwrap_or(1.0);
     let bars = Bars {
         id: id.into(),
         unit: "GiB/s",
-        note: "× previous",
+        note: "× baseline",
         from: Some(from),
         interval: "95 % interval",
         bars,
@@ -92,7 +101,7 @@ pub(super) fn of_state(
         vec![
             machine_line(&run.head.machine),
             format!("Medians of {trials} trials each, measured{place}."),
-            "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors."
+            "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors. ×\u{a0}baseline: ratio to the rung that this one changes, which the table names."
                 .into(),
         ],
         description(&bars.bars),
@@ -115,6 +124,7 @@ fn bar(result: &RungResult, prevailing: Option<State>) -> Bar {
         .ratio_to_baseline
         .filter(|r| drawable(r.median).is_some());
     Bar {
+        heading: None,
         label: labelled(&result.id, result.state, prevailing),
         value: value_of(result.gib_per_s.map(|e| e.median), &result.refused),
         interval: result
