@@ -11,8 +11,9 @@ use crate::rounds::sample::{Sample, pairs};
 use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
-use crate::worker::config::{Config, PipeSize, ReadWith, WriteWith};
+use crate::worker::config::{Config, ReadWith, WriteWith};
 use crate::worker::round_trip::RoundTrips;
+use crate::worker::sizes::{BufSize, PipeSize};
 
 mod cells;
 #[cfg(test)]
@@ -147,8 +148,9 @@ impl Methods {
     /// # Errors
     /// With vmsplice the capacity is half the buffer; and what [`Config::check`] finds.
     pub fn config(&self, buffer: u64, capacity: u64, page: usize) -> fullbore_sys::Result<Config> {
-        let is_half = buffer == capacity.saturating_mul(2);
+        let buf_size = BufSize(buffer);
         let vmsplice = self.write_with == WriteWith::Vmsplice;
+        let is_half = buf_size == BufSize::for_lent_capacity(capacity);
         if vmsplice && !is_half {
             return Err(fullbore_sys::Error::new(
                 "not possible with vmsplice",
@@ -161,7 +163,7 @@ impl Methods {
             read_with: self.read_with,
             pages: self.pages,
             wait: self.wait,
-            buf_size: buffer,
+            buf_size,
             pipe_size: if vmsplice {
                 PipeSize::Leave
             } else {

@@ -20,6 +20,7 @@ pub mod sequence;
 pub mod side;
 pub mod side_report;
 mod sides;
+pub mod sizes;
 pub(crate) mod stream;
 pub mod timing;
 mod wire;

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use fullbore_lab::machine::Machine;
 use fullbore_lab::sweep::{Methods, Sweep, SweepOptions, WARM_UP_S};
 use fullbore_lab::worker::config::{ReadWith, WriteWith};
+use fullbore_lab::worker::sizes::BufSize;
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result, capacity};
@@ -163,11 +164,17 @@ fn sizes(
         asked => asked.to_vec(),
     };
     let buffers = match (&args.buffers[..], methods.write_with) {
-        ([], WriteWith::Vmsplice) => capacities.iter().map(|c| c.saturating_mul(2)).collect(),
+        ([], WriteWith::Vmsplice) => lent(&capacities),
         ([], _) => [1, 4, 16, 64, 256].map(|pages| pages * page).to_vec(),
         (asked, _) => asked.to_vec(),
     };
     Ok((buffers, capacities))
+}
+
+/// The buffers of these capacities, where pages are lent.
+fn lent(capacities: &[u64]) -> Vec<u64> {
+    let buffers = capacities.iter().map(|c| BufSize::for_lent_capacity(*c).0);
+    buffers.collect()
 }
 
 fn largest_granted() -> Result<u64> {
