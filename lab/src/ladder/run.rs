@@ -223,10 +223,6 @@ fn one_state(
         )
     };
     let both = |value: fn(&SideReport) -> u64| median(&|f| f.per_gib(|side| value(side) as f64));
-    let travel = |which: fn(&LineTravel) -> Option<f64>| {
-        let times = samples.iter().filter_map(|s| which(&s.line_travel_ns));
-        stats::median(&times.collect::<Vec<_>>())
-    };
     let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
     let gib_per_s = stats::estimate(&rates);
     let mut result = RungResult {
@@ -249,10 +245,7 @@ fn one_state(
             writer: s.figures.writer.path.clone(),
             reader: s.figures.reader.path.clone(),
         }),
-        line_travel_ns: LineTravel {
-            before: travel(|t| t.before),
-            after: travel(|t| t.after),
-        },
+        line_travel_ns: LineTravel::medians(samples.iter().map(|s| &s.line_travel_ns)),
         warnings: doubts(rung, &samples),
         samples,
         refused: None,

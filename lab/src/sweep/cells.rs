@@ -1,7 +1,6 @@
 //! Measures a sweep: every cell once per round, in an order of its own each time.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result, capacity};
 
@@ -10,7 +9,7 @@ use crate::ladder::pair_figures;
 use crate::machine::Machine;
 use crate::machine::conditions::Conditions;
 use crate::rounds::by_state::ByState;
-use crate::rounds::{Event, Measured, Measurement, Plan, measure};
+use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::config::Config;
 use crate::worker::failure::because_of;
@@ -25,6 +24,8 @@ pub const WARM_UP_S: f64 = 0.05;
 /// What to sweep and how.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
+    /// What every run is told.
+    pub run: RunOptions,
     /// Sizes of a buffer, in bytes.
     pub buffers: Vec<u64>,
     /// Capacities to ask for, in bytes.
@@ -33,20 +34,10 @@ pub struct SweepOptions {
     pub methods: Methods,
     /// Whether round trips of one byte are measured, too.
     pub latency: bool,
-    /// Rounds.
-    pub rounds: usize,
     /// Seconds of the measured part of each trial.
     pub seconds: f64,
-    /// CPUs of writer and reader.
-    pub cpus: (usize, usize),
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
     /// The question that was asked by name.
     pub preset: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Sweeps. After each event `on_event` decides whether to go on; what was measured so far is returned either way.
@@ -59,12 +50,8 @@ pub fn sweep(
     on_event: impl FnMut(Event<'_, Sweep>) -> ControlFlow<()>,
 ) -> Result<Sweep> {
     let mut cells = Cells::new(options, machine)?;
-    let plan = Plan {
-        cases: cells.possible.len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    measure(&mut cells, plan, on_event)
+    let cases = cells.possible.len();
+    measure(&mut cells, cases, &options.run, on_event)
 }
 
 const NOTHING: (&str, &str) = (
@@ -89,18 +76,18 @@ impl Measurement for Cells<'_> {
         let (options, (cell, config)) = (self.options, &self.possible[case]);
         let trial = PairTrial {
             config,
-            cpus: options.cpus,
+            cpus: options.run.cpus,
             warm_up_s: WARM_UP_S,
             until: Until::Seconds(options.seconds),
         };
-        let (pair, conditions) = pair_figures(&options.program, &[trial])?;
+        let (pair, conditions) = pair_figures(&options.run.program, &[trial])?;
         if let Some(left) = pair.writer.path.left(&config.write_with.to_string()) {
             return Err(Error::new("a trial does not count", left, "run it again"));
         }
         let capacity = self.sweep.cells[*cell].capacity;
         let round_trips = options
             .latency
-            .then(|| round_trips(capacity, options.cpus))
+            .then(|| round_trips(capacity, options.run.cpus))
             .transpose()?;
         let figures = CellFigures {
             gib_per_s: pair.gib_per_s,
@@ -162,14 +149,14 @@ impl<'a> Cells<'a> {
             wait,
         } = options.methods;
         let sweep = Sweep {
-            head: Head::new(SCHEMA, options.label.clone(), machine),
+            head: Head::new(SCHEMA, options.run.label.clone(), machine),
             method: SweepMethod {
-                cpus: [options.cpus.0, options.cpus.1],
-                rounds: options.rounds,
+                cpus: [options.run.cpus.0, options.run.cpus.1],
+                rounds: options.run.rounds,
                 rounds_done: 0,
                 warm_up_s: WARM_UP_S,
                 seconds: options.seconds,
-                seed: options.seed,
+                seed: options.run.seed,
                 write_with,
                 read_with,
                 pages,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::failure::Failure;
-use super::gup_trial::{GupTrial, Timing};
+use super::gup_trial::{Costs, GupTrial};
 use super::round_trip::RoundTrips;
 use super::side_report::{Finished, SideReport};
 use super::timing::Time;
@@ -102,7 +102,7 @@ pub(crate) enum Report {
     /// It sent bytes there and back.
     RoundTrips(RoundTrips),
     /// It had the kernel take references.
-    Gup(Timing),
+    Gup(Costs<f64>),
     /// Its partner ended before its time; what that says explains it.
     Nothing,
 }
