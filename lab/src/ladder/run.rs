@@ -1,5 +1,7 @@
 //! A run: all trials of one climb, and what they say. This is what is saved.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::rung::{Place, Rung, Series};
@@ -37,6 +39,19 @@ pub struct Run {
     pub rungs: Vec<ByState<RungResult>>,
     /// What a reader of the whole run should know.
     pub warnings: Vec<String>,
+}
+
+impl Run {
+    /// What was measured in other states than the one that prevailed, by state.
+    #[must_use]
+    pub fn apart(&self) -> BTreeMap<State, Vec<&RungResult>> {
+        let mut states = BTreeMap::<_, Vec<_>>::new();
+        for result in self.rungs.iter().flat_map(|r| &r.apart) {
+            let state = result.state.unwrap_or(State::Unknown);
+            states.entry(state).or_default().push(result);
+        }
+        states
+    }
 }
 
 /// How the trials of a run were made.

@@ -11,18 +11,9 @@ use crate::stats::Verdict;
 
 /// The results of a run by state of the machine: first those that prevailed, then each other state by itself.
 pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
-    let mut states = vec![(None, run.rungs.iter().map(|r| &r.main).collect::<Vec<_>>())];
-    for result in run.rungs.iter().flat_map(|r| &r.apart) {
-        match states
-            .iter_mut()
-            .find(|(state, _)| state.is_some() && *state == result.state)
-        {
-            Some((_, results)) => results.push(result),
-            None => states.push((result.state.or(Some(State::Unknown)), vec![result])),
-        }
-    }
-    states[1..].sort_by_key(|(state, _)| *state);
-    states
+    let main = (None, run.rungs.iter().map(|r| &r.main).collect());
+    let apart = run.apart().into_iter().map(|(s, of)| (Some(s), of));
+    std::iter::once(main).chain(apart).collect()
 }
 
 /// The state in words that go after "measured".
