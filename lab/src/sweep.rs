@@ -18,7 +18,7 @@ use crate::worker::sizes::{BufSize, PipeSize};
 mod cells;
 #[cfg(test)]
 mod tests;
-pub use cells::{SweepOptions, WARM_UP_S, sweep};
+pub use cells::{LATENCY_S, SweepOptions, WARM_UP_S, sweep};
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.sweep/2";

@@ -9,7 +9,6 @@ pub(crate) mod failure;
 pub(crate) mod files;
 pub mod gup_trial;
 mod memory_loops;
-mod one_byte;
 pub(crate) mod order;
 pub mod page_faults;
 pub mod pair;

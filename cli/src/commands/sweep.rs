@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use fullbore_lab::machine::Machine;
-use fullbore_lab::sweep::{Methods, Sweep, SweepOptions, WARM_UP_S};
+use fullbore_lab::sweep::{LATENCY_S, Methods, Sweep, SweepOptions, WARM_UP_S};
 use fullbore_lab::worker::config::{ReadWith, WriteWith};
 use fullbore_lab::worker::sizes::BufSize;
 use fullbore_sys::pages::PageKind;
@@ -77,8 +77,6 @@ fn name(preset: &Preset) -> Option<String> {
 const BUDGET_S: f64 = 45.0;
 /// A trial costs so many seconds beyond its measured part: warm-up, two processes to start, looks at the machine.
 const OVERHEAD_S: f64 = WARM_UP_S + 0.04;
-/// Round trips of one byte, after a trial.
-const LATENCY_S: f64 = 0.06;
 
 pub fn run(args: &SweepArgs) -> Outcome {
     let machine = Machine::detect();

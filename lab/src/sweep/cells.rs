@@ -13,13 +13,18 @@ use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::config::Config;
 use crate::worker::failure::because_of;
+use crate::worker::order::{Job, Order, Report, Work};
 use crate::worker::pair::PairTrial;
-use crate::worker::round_trip::round_trips;
-use crate::worker::timing::Until;
+use crate::worker::processes::{Processes, Task};
+use crate::worker::round_trip::RoundTrips;
+use crate::worker::stream::{Link, both_ways};
+use crate::worker::timing::{Time, Until};
 
 /// Seconds at the start of each trial that are not measured: half of what a rung of the ladder gets, since there are
 /// many cells and a neighbour shows what is doubtful.
 pub const WARM_UP_S: f64 = 0.05;
+/// Seconds in which round trips are made: some thousands.
+pub const LATENCY_S: f64 = 0.06;
 
 /// What to sweep and how.
 #[derive(Clone, Debug)]
@@ -87,7 +92,7 @@ impl Measurement for Cells<'_> {
         let capacity = self.sweep.cells[*cell].capacity;
         let round_trips = options
             .latency
-            .then(|| round_trips(capacity, options.run.cpus))
+            .then(|| round_trips(&options.run, capacity))
             .transpose()?;
         let figures = CellFigures {
             gib_per_s: pair.gib_per_s,
@@ -174,6 +179,40 @@ impl<'a> Cells<'a> {
             sweep,
             possible,
         })
+    }
+}
+
+/// One byte through a pipe of this capacity to another process, and back through a second one.
+fn round_trips(options: &RunOptions, bytes: u64) -> Result<RoundTrips> {
+    let [ours, theirs] = both_ways(Link::Pipe)?;
+    for ends in [&ours, &theirs] {
+        capacity::set(&ends[0], usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
+    let task = |work, cpu, descriptors: [_; 2], measured_s: Option<f64>| Task {
+        order: Order {
+            job: Job::Column(work, 0),
+            cpu: Some(cpu),
+            time: Time {
+                warm_up_s: 0.0,
+                until: measured_s.map(Until::Seconds),
+            },
+        },
+        descriptors: descriptors.into(),
+    };
+    let (one, other) = options.cpus;
+    let tasks = vec![
+        task(Work::Ping, one, ours, Some(LATENCY_S)),
+        task(Work::Pong, other, theirs, None),
+    ];
+    let mut processes = Processes::start(&options.program, tasks)?;
+    processes.release()?;
+    match processes.reports()?.first() {
+        Some(Report::RoundTrips(trips)) => Ok(*trips),
+        other => Err(Error::new(
+            "latency cannot be measured",
+            format!("a process reported {other:?}"),
+            "run it again",
+        )),
     }
 }
 
