@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::machine::memory_rates::{self, MemoryRates};
 use crate::rounds::by_state::{seen, state_warnings};
+use crate::rounds::made::Made;
 use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::pair::{self, PairTrial};
@@ -89,13 +90,9 @@ impl Measurement for Climb<'_> {
         Run {
             head: self.head.clone(),
             method: LadderMethod {
-                cpus: [options.run.cpus.0, options.run.cpus.1],
+                made: Made::new(&options.run, rounds_done, WARM_UP_S),
                 pairs: options.more_cpus.iter().map(|&(w, r)| [w, r]).collect(),
-                rounds: options.run.rounds,
-                rounds_done,
-                warm_up_s: WARM_UP_S,
                 until: options.until,
-                seed: options.run.seed,
             },
             memory: self.memory.as_ref().ok().copied(),
             prevailing,

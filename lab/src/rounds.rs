@@ -1,6 +1,7 @@
 //! When each trial runs, and what is kept of it: every case once per round, in an order of its own each time.
 
 pub mod by_state;
+pub mod made;
 pub mod plan;
 pub mod sample;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::state::State;
 use crate::rounds::Measured;
 use crate::rounds::by_state::{ByState, prevailing, state_warnings};
+use crate::rounds::made::Made;
 use crate::rounds::sample::{Sample, pairs};
 use crate::saved::by_name;
 use crate::saved::head::Head;
@@ -49,18 +50,11 @@ pub struct Sweep {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SweepMethod {
-    /// CPUs of writer and reader.
-    pub cpus: [usize; 2],
-    /// Rounds asked for. Each runs every cell once, in an order of its own.
-    pub rounds: usize,
-    /// Rounds finished.
-    pub rounds_done: usize,
-    /// Seconds at the start of each trial that are not measured.
-    pub warm_up_s: f64,
+    /// What is the same for every run.
+    #[serde(flatten)]
+    pub made: Made,
     /// Seconds of the measured part of each trial.
     pub seconds: f64,
-    /// Seed of the order of trials.
-    pub seed: u64,
     /// Write method.
     pub write_with: WriteWith,
     /// Read method.
@@ -197,10 +191,10 @@ impl Sweep {
         self.compare();
         self.warnings = state_warnings(seen, "figures of two CPUs would be higher on near ones");
         let few = self.cells.iter().map(|c| c.samples.len()).min();
-        if self.method.rounds_done < self.method.rounds {
+        if self.method.made.rounds_done < self.method.made.rounds {
             self.warnings.push(format!(
                 "ended early: {} of {} rounds",
-                self.method.rounds_done, self.method.rounds
+                self.method.made.rounds_done, self.method.made.rounds
             ));
         } else if few.is_some_and(|n| n > 0 && n < 3) {
             self.warnings

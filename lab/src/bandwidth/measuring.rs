@@ -15,6 +15,7 @@ use crate::ladder::{WARM_UP_S, rung, rung_trial};
 use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::rounds::by_state::{seen, state_warnings};
+use crate::rounds::made::Made;
 use crate::rounds::{Event, Measured, Measurement, RunOptions};
 use crate::saved::head::Head;
 use crate::worker::files;
@@ -91,12 +92,8 @@ impl Measurement for Columns<'_> {
         BandwidthRun {
             head: self.head.clone(),
             method: BandwidthMethod {
-                cpus: [options.run.cpus.0, options.run.cpus.1],
-                rounds: options.run.rounds,
-                rounds_done,
+                made: Made::new(&options.run, rounds_done, WARM_UP_S),
                 seconds: options.seconds,
-                warm_up_s: WARM_UP_S,
-                seed: options.run.seed,
                 message_bytes: MESSAGE as u64,
                 memory_bytes: self.size.bytes,
                 file_system: self.source.as_ref().ok().map(files::file_system),

@@ -9,6 +9,7 @@ use crate::machine::memory_rates::MemoryRates;
 use crate::machine::state::{LineTravel, State};
 use crate::rounds::Measured;
 use crate::rounds::by_state::{ByState, prevailing, seen};
+use crate::rounds::made::Made;
 use crate::rounds::sample::{self, NOTICEABLE, Sample, in_rounds};
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
@@ -58,21 +59,14 @@ impl Run {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LadderMethod {
-    /// CPUs of writer and reader.
-    pub cpus: [usize; 2],
+    /// What is the same for every run.
+    #[serde(flatten)]
+    pub made: Made,
     /// CPUs of all pairs, where several ran at once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub pairs: Vec<[usize; 2]>,
-    /// Rounds asked for.
-    pub rounds: usize,
-    /// Rounds finished.
-    pub rounds_done: usize,
-    /// Seconds at the start of each trial that are not measured.
-    pub warm_up_s: f64,
     /// End of the measured part of each trial.
     pub until: Until,
-    /// Seed of the order of trials.
-    pub seed: u64,
 }
 
 /// What one trial of a rung gave.

@@ -76,7 +76,7 @@ pub(super) fn rates(run: &BandwidthRun, id: &str) -> Chart {
             machine_line(&run.head.machine),
             format!(
                 "Medians of up to {} trials, {} per call{place}.",
-                run.method.rounds_done,
+                run.method.made.rounds_done,
                 bytes(run.method.message_bytes)
             ),
             scale.into(),

@@ -9,6 +9,7 @@ use crate::ladder::pair_figures;
 use crate::machine::Machine;
 use crate::machine::conditions::Conditions;
 use crate::rounds::by_state::ByState;
+use crate::rounds::made::Made;
 use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::config::Config;
@@ -103,7 +104,7 @@ impl Measurement for Cells<'_> {
 
     fn run(&self, rounds_done: usize, measured: &[Measured<CellFigures>]) -> Sweep {
         let mut sweep = self.sweep.clone();
-        sweep.method.rounds_done = rounds_done;
+        sweep.method.made.rounds_done = rounds_done;
         let cells = self.possible.iter().map(|(cell, _)| *cell);
         sweep.sum_up(cells.zip(measured));
         sweep
@@ -156,12 +157,8 @@ impl<'a> Cells<'a> {
         let sweep = Sweep {
             head: Head::new(SCHEMA, options.run.label.clone(), machine),
             method: SweepMethod {
-                cpus: [options.run.cpus.0, options.run.cpus.1],
-                rounds: options.run.rounds,
-                rounds_done: 0,
-                warm_up_s: WARM_UP_S,
+                made: Made::new(&options.run, 0, WARM_UP_S),
                 seconds: options.seconds,
-                seed: options.run.seed,
                 write_with,
                 read_with,
                 pages,

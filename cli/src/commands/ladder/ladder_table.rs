@@ -104,12 +104,12 @@ fn headline(run: &Run) -> String {
         .rungs
         .iter()
         .find_map(|r| Some((r.line_travel_ns.before?, r.state?)));
-    let place = place(run.method.cpus, travel);
+    let place = place(run.method.made.cpus, travel);
     format!(
         "{}\n{place}\n{} of {} rounds, {each} a trial",
         machine_line(&run.head.machine),
-        run.method.rounds_done,
-        run.method.rounds,
+        run.method.made.rounds_done,
+        run.method.made.rounds,
     )
 }
 
