@@ -57,16 +57,8 @@ pub fn cpus(
     machine: &Machine,
 ) -> std::result::Result<(usize, usize), Failure> {
     if let Some((writer, reader)) = given {
-        // A CPU that cannot be used is found now, and not in the middle of the work.
-        for cpu in [writer, reader] {
-            std::thread::scope(|scope| {
-                let trying = std::thread::Builder::new()
-                    .spawn_scoped(scope, || sys::pin_to_cpu(cpu))
-                    .map_err(|e| Error::system("no thread", e, "raise the limit (ulimit -u)"))?;
-                let tried = trying.join().unwrap_or(Ok(()));
-                tried.map_err(Failure::Usage)
-            })?;
-        }
+        usable(writer)?;
+        usable(reader)?;
         return Ok((writer, reader));
     }
     let pair = choose_cpus(machine).ok_or_else(|| {
@@ -80,6 +72,11 @@ pub fn cpus(
         complain("warning: only one CPU may be used: writer and reader share it");
     }
     Ok((pair.writer, pair.reader))
+}
+
+/// Refuses a CPU that was asked for and cannot be used now, and not in the middle of the work.
+pub fn usable(cpu: usize) -> Outcome {
+    sys::on_own_thread(|| Ok(sys::pin_to_cpu(cpu)))?.map_err(Failure::Usage)
 }
 
 /// The program that each side of a trial is a process of.

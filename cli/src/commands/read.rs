@@ -24,7 +24,7 @@ pub fn run(args: &PairArgs) -> Outcome {
     let config = args.config(Side::Reader).map_err(Failure::Usage)?;
     let limit = args.limit(Side::Reader).map_err(Failure::Usage)?;
     if let Some(cpu) = args.cpu {
-        sys::pin_to_cpu(cpu)?;
+        sys::pin_to_cpu(cpu).map_err(Failure::Usage)?;
     }
     let stdin = rustix::stdio::stdin();
     let mut reader = Reader::prepare(&config, stdin, None)?;
