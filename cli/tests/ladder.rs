@@ -828,9 +828,9 @@ fn ctrl_c_ends_it_cleanly_whenever_it_comes() {
 }
 
 #[test]
-fn nothing_typed_is_the_default_ladder_in_less_than_a_minute() {
+fn default_ladder_takes_less_than_a_minute() {
     let home = Home::new();
-    let mut group = Group::start(home.of(fullbore("")));
+    let mut group = Group::start(home.ladder(""));
     group.until_trial();
     group.ctrl_c();
     let run = group.finish();
