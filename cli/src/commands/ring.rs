@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::rungs::{print, print_json};
 use crate::args::values::Color;
 use crate::output::failure::{Failure, Outcome};
-use crate::output::picture;
+use crate::output::file;
 
 /// Draw a pipe's ring of slots, step by step: what each call does to it, and what it returns.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub struct RingArgs {
     /// Bytes in a page
     #[arg(long, default_value_t = 4096, value_parser = page_size, value_name = "SIZE")]
     pub page_size: usize,
-    /// Draw an SVG picture into this file (- for standard output) instead of text
+    /// Draw an SVG picture into this file instead of text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub svg: Option<PathBuf>,
     /// Print one JSON document instead of the drawing
@@ -69,7 +69,7 @@ pub fn run(args: &RingArgs) -> Outcome {
         return print_json(&Document::of(args, &steps));
     }
     match &args.svg {
-        Some(file) => picture::write(file, &svg(&steps)),
+        Some(out) => file::write(out, svg(&steps)),
         None => print(&ring_text::steps(&steps), args.color),
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::args::rungs::{print, print_json};
 use crate::args::values::{Color, pages};
 use crate::output::failure::{Failure, Outcome};
-use crate::output::picture;
+use crate::output::file;
 
 /// Decode an address as the page-table walk does, or show the pages behind a real buffer.
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub struct WalkArgs {
     /// Page that the walk ends at: 4K, 2M or 1G
     #[arg(long, default_value = "4K", value_parser = leaf, value_name = "SIZE", conflicts_with_all = ["pages", "pid"], requires = "decode")]
     pub page_size: Leaf,
-    /// Draw the walk as an SVG picture into this file (- for standard output)
+    /// Draw the walk as an SVG picture into this file; - is standard output
     #[arg(
         long,
         value_name = "FILE",
@@ -111,8 +111,8 @@ fn decode(args: &WalkArgs, address: u64) -> Outcome {
     if args.json {
         return print_json(&Decode::of(&decoded));
     }
-    if let Some(file) = &args.svg {
-        return picture::write(file, &svg(&decoded));
+    if let Some(out) = &args.svg {
+        return file::write(out, svg(&decoded));
     }
     let mut text = walk::picture(&decoded);
     if !cfg!(target_arch = "x86_64") {
