@@ -17,7 +17,7 @@ fn page_holds_every_chart_table_command_and_sample_and_asks_for_nothing() {
         "fullbore ladder --rungs write-read,write-read-huge,",
         " --rounds 5 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label &#39;2-CPU KVM guest&#39;",
         "fullbore profile --rungs write-read,fresh-read",
-        "fullbore sweep --buffers 4K,64K,1M --capacities 4K,64K --write-with write --read-with read",
+        "fullbore sweep --buf-size 4K,64K,1M --pipe-size 4K,64K --write-with write --read-with read",
         "fullbore bandwidth --rounds 3",
         "fullbore bandwidth --conduits --columns ",
         "The raw samples: 45 trials",
