@@ -14,7 +14,7 @@ use crate::links::link_of;
     version = concat!(env!("CARGO_PKG_VERSION"), env!("FULLBORE_COMMIT")),
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
-        fullbore                                  climb the ladder on this machine\n  \
+        fullbore ladder                           climb the ladder on this machine\n  \
         fullbore write | fullbore read            the pair by hand\n  \
         fullbore ladder --json > ladder.json      the ladder as data"
 )]
@@ -60,17 +60,23 @@ pub enum Command {
     Worker,
 }
 
-/// Puts the command in where a link's name or nothing at all stands for it.
+/// What is said where nothing was typed.
+pub const SHORT_HELP: &str = "\
+fullbore ladder                   climb the ladder: how fast pipes are on this machine, in a minute
+fullbore profile                  where the time of each rung goes
+fullbore doctor                   what this machine allows, what it refuses, how to allow it
+fullbore write | fullbore read    one writer and one reader, by hand
+fullbore view FILE | COMMAND      progress of a pipeline, with pv's options
+fullbore cat, tee, yes, fizzbuzz  as you know them, as fast as this kernel allows
+fullbore report                   a page of the saved runs, to share
+
+fullbore --help                   every command; COMMAND --help: its options, and examples
+";
+
+/// Puts the command in where a link's name stands for it.
 pub fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
-    let link = args.first().and_then(|name| link_of(name));
-    let is_for_ladder = |arg: &OsString| {
-        let help = ["-h", "--help", "-V", "--version"];
-        arg.to_str()
-            .is_some_and(|a| a.starts_with('-') && !help.contains(&a))
-    };
-    let command = link.or_else(|| args.get(1).is_none_or(is_for_ladder).then_some("ladder"));
-    if let Some(command) = command {
-        args.insert(args.len().min(1), command.into());
+    if let Some(link) = args.first().and_then(|name| link_of(name)) {
+        args.insert(1, link.into());
     }
     args
 }
@@ -132,9 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn link_names_and_nothing_stand_for_commands() {
-        assert_eq!(typed("fullbore"), ["fullbore", "ladder"]);
-        assert_eq!(typed("fullbore --json"), ["fullbore", "ladder", "--json"]);
+    fn link_names_stand_for_commands() {
+        assert_eq!(typed("fullbore"), ["fullbore"]);
         assert_eq!(typed("fullbore --version"), ["fullbore", "--version"]);
         assert_eq!(typed("fullbore read"), ["fullbore", "read"]);
         assert_eq!(typed("./write --csv"), ["./write", "write", "--csv"]);
@@ -147,10 +152,23 @@ mod tests {
             let args = line.split(' ').map(OsString::from).collect();
             help_for(&with_command(args))
         };
-        assert_eq!(help("fullbore --bogus"), "fullbore ladder --help");
+        assert_eq!(help("fullbore --bogus"), "fullbore --help");
         assert_eq!(help("fullbore read --bogus"), "fullbore read --help");
         assert_eq!(help("fullbore bogus"), "fullbore --help");
         assert_eq!(help("/tmp/read --bogus"), "read --help");
+    }
+
+    #[test]
+    fn short_help_begins_with_the_ladder_and_names_commands_that_exist() {
+        let definition = Cli::command();
+        assert!(SHORT_HELP.starts_with("fullbore ladder "));
+        for line in SHORT_HELP.lines() {
+            let typed = line.split("  ").next().unwrap_or_default();
+            let words = typed.split(|c: char| !(c.is_lowercase() || c == '-'));
+            for name in words.filter(|w| !["", "fullbore", "--help"].contains(w)) {
+                assert!(definition.find_subcommand(name).is_some(), "{name}");
+            }
+        }
     }
 
     #[test]

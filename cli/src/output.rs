@@ -3,7 +3,7 @@
 pub(crate) mod conditions;
 pub(crate) mod csv;
 pub(crate) mod failure;
-pub(crate) mod picture;
+pub(crate) mod file;
 pub(crate) mod quote;
 pub(crate) mod saved;
 pub(crate) mod session;

@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fullbore_lab::sys::start;
 use rustix::io::Errno;
 
-use crate::cli::{definition_of_link, help_for};
-use crate::output::failure::{Failure, complain, printed};
+use crate::cli::{SHORT_HELP, definition_of_link, help_for};
+use crate::output::failure::{Failure, complain, print_result, printed};
 use crate::tools::stand_in::Voice;
 use crate::tools::view;
 use fullbore_lab::show::escape::visible;
@@ -21,6 +21,9 @@ pub fn explain(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
         return print_help(error);
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return print_result(SHORT_HELP).map_or_else(Failure::report, |()| ExitCode::SUCCESS);
     }
     if let Some(code) = explain_as_stand_in(error) {
         return code;

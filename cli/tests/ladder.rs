@@ -319,21 +319,6 @@ fn json_says_nothing_of_whose_machine_it_is() {
     }
 }
 
-#[test]
-fn command_left_out_is_the_ladder() {
-    let line = format!("--json --no-save --seed 1 {SHORT}");
-    let [bare, named] =
-        [Home::new().of(fullbore(&line)), Home::new().ladder(&line)].map(|command| {
-            let run = run(command);
-            run.quiet_success();
-            run.json()
-        });
-    for field in ["schema", "version", "method", "machine"] {
-        assert_eq!(bare[field], named[field], "{field}");
-    }
-    assert_eq!(ids(&bare), ids(&named));
-}
-
 /// The rungs that are climbed by default, as `--explain` names them.
 fn default_ids() -> Vec<String> {
     explained("--explain")
@@ -606,6 +591,16 @@ fn nowhere_to_save_is_said_before_anything_is_measured() {
 }
 
 #[test]
+fn out_to_standard_output_is_the_run_and_saves_nothing() {
+    let home = Home::new();
+    for out in ["--out -", "-o-", "--out - --json"] {
+        let run = run(home.ladder(&format!("{out} {SHORT}")));
+        assert!(run.quiet_success().json()["rungs"].is_array(), "{run}");
+    }
+    assert!(home.is_empty());
+}
+
+#[test]
 fn out_that_cannot_be_written_is_said_in_one_line() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
@@ -828,9 +823,9 @@ fn ctrl_c_ends_it_cleanly_whenever_it_comes() {
 }
 
 #[test]
-fn nothing_typed_is_the_default_ladder_in_less_than_a_minute() {
+fn default_ladder_takes_less_than_a_minute() {
     let home = Home::new();
-    let mut group = Group::start(home.of(fullbore("")));
+    let mut group = Group::start(home.ladder(""));
     group.until_trial();
     group.ctrl_c();
     let run = group.finish();
@@ -966,7 +961,10 @@ fn user_without_privileges_climbs_and_saves_at_home() {
     };
     let home = Home::new();
     fs::set_permissions(home.path(), Permissions::from_mode(0o777)).unwrap();
-    let line = format!("--rounds 1 --seconds 0.02 --rungs {}", ARTICLE.join(","));
+    let line = format!(
+        "ladder --rounds 1 --seconds 0.02 --rungs {}",
+        ARTICLE.join(",")
+    );
     let run_at_home = run(home.of(stranger.fullbore(&line)));
     let json = only(home.saved());
     assert_eq!(saved_place(&run_at_home), json);
@@ -977,7 +975,7 @@ fn user_without_privileges_climbs_and_saves_at_home() {
     }
     if stranger.is_another_user() {
         let elsewhere = Home::new();
-        let run = run(elsewhere.of(stranger.fullbore(SHORT)));
+        let run = run(elsewhere.of(stranger.fullbore(&format!("ladder {SHORT}"))));
         run.complains(&[1]);
         assert!(run.err.contains("Permission denied"), "{run}");
     }

@@ -298,6 +298,7 @@ fn a_wrong_command_line_is_refused() {
         ("--seconds -1", "--seconds"),
         ("--json --symbol f", "--symbol"),
         ("--cpus 0,99999", "CPU 99999"),
+        ("--symbol read --out -", "--symbol with --out -"),
     ] {
         let run = profile(line);
         run.complains(&[2]);

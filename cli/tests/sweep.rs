@@ -43,7 +43,7 @@ const SHORT: &str = "--rounds 1 --seconds 0.02";
 fn every_cell_is_measured_shown_and_saved() {
     let home = Home::new();
     let run = home.sweeps(&format!(
-        "--buffers 8K,64K --capacities 4K,5000,64K {SHORT} --label mine"
+        "--buf-size 8K,64K --pipe-size 4K,5000,64K {SHORT} --label mine"
     ));
     assert_eq!(run.status.code(), Some(0), "{run}");
     assert!(
@@ -98,7 +98,7 @@ fn cells_that_cannot_be_are_shown_with_the_reason() {
     let page = rustix::param::page_size() as u64;
     let (small, large) = (2 * page, 8 * page);
     let line = format!(
-        "--write-with vmsplice --read-with splice --buffers {small},{large} --capacities {},{} {SHORT} --no-save",
+        "--write-with vmsplice --read-with splice --buf-size {small},{large} --pipe-size {},{} {SHORT} --no-save",
         small / 2,
         large / 2
     );
@@ -157,6 +157,7 @@ fn the_question_of_2005_is_answered_with_bandwidth_and_latency() {
 #[test]
 fn colours_are_for_those_who_want_them() {
     let home = Home::new();
+    // Their earlier names.
     let line = format!("--buffers 4K --capacities 64K {SHORT} --no-save");
     let coloured = home.sweeps(&format!("{line} --color always"));
     assert!(
@@ -175,9 +176,9 @@ fn colours_are_for_those_who_want_them() {
 fn wrong_command_lines_are_refused() {
     let home = Home::new();
     for line in [
-        "--buffers 0",
-        "--capacities 4K,0",
-        "--buffers 4Q",
+        "--buf-size 0",
+        "--pipe-size 4K,0",
+        "--buf-size 4Q",
         "--preset 2006",
         "--preset 2005 --wait spin",
         "--write-with relay",
@@ -188,7 +189,7 @@ fn wrong_command_lines_are_refused() {
     ] {
         home.sweeps(line).complains(&[2]);
     }
-    for line in ["--capacities 1T", "--write-with vmsplice --buffers 12K"] {
+    for line in ["--pipe-size 1T", "--write-with vmsplice --buf-size 12K"] {
         let run = refused(home.command(&format!("{line} {SHORT} --no-save")));
         assert!(run.err.contains("nothing can be swept"), "{run}");
     }
@@ -200,7 +201,7 @@ fn a_capacity_above_the_limit_is_refused_for_itself_alone() {
         Ok(stranger) => stranger,
         Err(why) => return skip(why),
     };
-    let line = format!("sweep --buffers 64K --capacities 64K,1G {SHORT} --no-save --json");
+    let line = format!("sweep --buf-size 64K --pipe-size 64K,1G {SHORT} --no-save --json");
     let run = start(stranger.fullbore(&line), Stdio::null(), To::Captured).finish();
     let document = run.quiet_success().json();
     assert!(document["cells"][0]["refused"].is_null(), "{run}");
@@ -211,7 +212,7 @@ fn a_capacity_above_the_limit_is_refused_for_itself_alone() {
 #[test]
 fn what_was_measured_before_ctrl_c_is_kept() {
     let home = Home::new();
-    let command = home.command("--buffers 4K --capacities 64K --rounds 1000 --seconds 0.05");
+    let command = home.command("--buf-size 4K --pipe-size 64K --rounds 1000 --seconds 0.05");
     let running = start(command, Stdio::null(), To::Captured);
     let saved = || home.saved().iter().any(|run| run.join("run.json").exists());
     until("a round is saved", saved);
@@ -230,7 +231,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let home = Home::new();
     let (reader, writer) = support::pipe();
     drop(reader);
-    let command = home.command(&format!("--buffers 4K --capacities 64K {SHORT} --no-save"));
+    let command = home.command(&format!("--buf-size 4K --pipe-size 64K {SHORT} --no-save"));
     start(command, Stdio::null(), writer)
         .finish()
         .quiet_success();

@@ -23,6 +23,7 @@ pub use cost::Measured;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum State {
     /// As it should be.
     #[serde(rename = "ok")]
@@ -56,6 +57,7 @@ impl State {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// What was looked at; stays the same from version to version.
     pub id: &'static str,
@@ -122,6 +124,7 @@ impl Check {
 
 /// Checks that belong together.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Group {
     /// What they are about.
     pub title: &'static str,
@@ -129,10 +132,14 @@ pub struct Group {
     pub checks: Vec<Check>,
 }
 
+/// Name and version of the form of a report.
+pub const SCHEMA: &str = "fullbore.doctor/1";
+
 /// Everything that was found.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Of the form `fullbore.doctor/1`.
+    /// Of the form [`SCHEMA`].
     #[serde(flatten)]
     pub head: Head,
     /// Whether Fullbore can do its job here at all.
@@ -155,7 +162,7 @@ impl Report {
 /// `program` is this program's own file where that is known: the lab starts its trials from it.
 #[must_use]
 pub fn examine(program: Option<PathBuf>) -> Report {
-    let head = Head::new("fullbore.doctor/1", None, Machine::detect());
+    let head = Head::new(SCHEMA, None, Machine::detect());
     let machine = &head.machine;
     let status = machine::read("/proc/self/status").unwrap_or_default();
     // Costs first: what follows would disturb them.

@@ -96,6 +96,15 @@ pub struct Row {
     pub refused: Option<String>,
 }
 
+impl Gup {
+    /// Whether there is a cost that can be told from nothing.
+    #[must_use]
+    pub fn has_cost(&self) -> bool {
+        let told = |row: &Row| row.costs.ns_per_page.is_some() && !row.is_below_resolution();
+        self.rows.iter().any(told)
+    }
+}
+
 impl Row {
     /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
     #[must_use]

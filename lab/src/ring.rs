@@ -19,6 +19,7 @@
 //! notification queue, ends that were closed, and what a user may have (`fs.pipe-max-size`). `tests/ring.rs` holds the model to
 //! the real kernel.
 
+pub mod document;
 mod layout;
 mod model;
 mod script;

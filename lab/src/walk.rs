@@ -16,6 +16,7 @@
 
 mod address;
 mod address_svg;
+pub mod document;
 mod entry;
 pub mod pagemap;
 mod picture;

@@ -13,6 +13,7 @@ pub(crate) mod order;
 pub mod page_faults;
 pub mod pair;
 pub(crate) mod processes;
+pub mod read_result;
 pub mod reader;
 pub mod round_trip;
 pub mod sequence;

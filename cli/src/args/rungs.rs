@@ -53,10 +53,8 @@ fn ids() -> PossibleValuesParser {
 /// The CPUs of writer and reader: those given, else two that share a cache.
 pub fn cpus(given: Option<(usize, usize)>, machine: &Machine) -> Result<(usize, usize), Failure> {
     if let Some((writer, reader)) = given {
-        // A CPU that cannot be used is found now, and not in the middle of the work.
-        for cpu in [writer, reader] {
-            sys::try_cpu(cpu).map_err(Failure::Usage)?;
-        }
+        usable(writer)?;
+        usable(reader)?;
         return Ok((writer, reader));
     }
     let pair = choose_cpus(machine).ok_or_else(|| {
@@ -70,6 +68,11 @@ pub fn cpus(given: Option<(usize, usize)>, machine: &Machine) -> Result<(usize, 
         complain("warning: only one CPU may be used: writer and reader share it");
     }
     Ok((pair.writer, pair.reader))
+}
+
+/// Refuses a CPU that was asked for and cannot be used now, and not in the middle of the work.
+pub fn usable(cpu: usize) -> Outcome {
+    sys::try_cpu(cpu).map_err(Failure::Usage)
 }
 
 /// Prints a result as one JSON document.

@@ -20,7 +20,7 @@ mod list;
 #[derive(Args, Debug)]
 #[command(
     after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
-    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 1: nothing could be judged. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either.\n\n\
+    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 4: the runs have nothing in common, or, with --fail-if-slower, too few samples to judge anything. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either. Exit code 1: the runs cannot be read or compared at all.\n\n\
     Examples:\n  \
     fullbore compare --kind ladder last~1 last\n  \
     fullbore compare before.json after.json --fail-if-slower 5\n  \
@@ -74,7 +74,7 @@ pub fn run(args: &CompareArgs) -> Outcome {
         print(&compare_table::draw(&comparison), args.color)?;
     }
     if !comparison.has_ratios() {
-        return Err(Failure::Work(Error::new(
+        return Err(Failure::Unjudged(Error::new(
             "nothing could be compared",
             "these runs have nothing in common that was measured in the same state of the machine",
             "run them again with the same rungs, and while the CPUs are as near to each other as they were",
@@ -91,7 +91,7 @@ fn judge(comparison: &Comparison, percent: f64) -> Outcome {
     let Some((letter, row)) = slower.next() else {
         return match comparison.unjudged() {
             None => Ok(()),
-            Some(letter) => Err(Failure::Work(Error::new(
+            Some(letter) => Err(Failure::Unjudged(Error::new(
                 format!("--fail-if-slower {percent}"),
                 format!("not one line of {letter} has enough samples to be judged"),
                 "measure more: 7 runs of either side where a side is several runs, else 7 rounds or more in each run",

@@ -10,7 +10,7 @@ use fullbore_sys::{Error, Result};
 
 use crate::args::rungs::{self, RungArgs};
 use crate::args::values::{trial_seconds, two_cpus};
-use crate::output::failure::Outcome;
+use crate::output::failure::{Failure, Outcome};
 use crate::output::saved::Place;
 use crate::output::session::RunArgs;
 
@@ -44,6 +44,13 @@ pub struct ProfileArgs {
 }
 
 pub fn run(args: &ProfileArgs) -> Outcome {
+    if args.symbol.is_some() && args.run.is_to_stdout() {
+        return Err(Failure::Usage(Error::new(
+            "--symbol with --out -",
+            "standard output is for one of them",
+            "leave out one of them, or name a file",
+        )));
+    }
     let rungs = args.rungs.chosen();
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;

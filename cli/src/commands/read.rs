@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use fullbore_lab::sys;
 use fullbore_lab::worker::config::{Config, ReadWith, WriteWith};
+use fullbore_lab::worker::read_result::{ReadResult, SCHEMA};
 use fullbore_lab::worker::reader::Reader;
 use fullbore_lab::worker::side::{Counters, Path, Watch};
 use fullbore_sys::Error;
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::size::Size;
 use fullbore_sys::wait::Wait;
-use serde::Serialize;
 
 use super::pair_output::{Deadline, describe, end_when_stuck};
 use crate::args::pair::{PairArgs, Side};
@@ -24,7 +24,7 @@ pub fn run(args: &PairArgs) -> Outcome {
     let config = args.config(Side::Reader).map_err(Failure::Usage)?;
     let limit = args.limit(Side::Reader).map_err(Failure::Usage)?;
     if let Some(cpu) = args.cpu {
-        sys::pin_to_cpu(cpu)?;
+        sys::pin_to_cpu(cpu).map_err(Failure::Usage)?;
     }
     let stdin = rustix::stdio::stdin();
     let mut reader = Reader::prepare(&config, stdin, None)?;
@@ -96,7 +96,9 @@ impl Report {
         let counters = progress.counters;
         let (seconds, gib_per_s) = progress.rate();
         let capacity = fullbore_sys::capacity::get(rustix::stdio::stdin());
-        let result = Measured {
+        let result = ReadResult {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
             gib_per_s,
             bytes: counters.bytes,
             seconds,
@@ -116,18 +118,6 @@ impl Report {
         };
         print_result(&format!("{text}\n"))
     }
-}
-
-/// The result as `--json` prints it.
-#[derive(Serialize)]
-struct Measured {
-    gib_per_s: f64,
-    bytes: u64,
-    seconds: f64,
-    calls: u64,
-    eagain: u64,
-    cpu_s: f64,
-    path: Path,
 }
 
 /// What has been read so far, and since when. The clock runs from the moment when the first bytes have arrived, so that
@@ -185,7 +175,7 @@ impl Watch for Timing<'_> {
 }
 
 /// `62.5GiB/s, 256KiB buffer, 40960 iterations (10GiB piped)`; an iteration is a call that moved bytes.
-fn human_line(config: &Config, result: &Measured) -> String {
+fn human_line(config: &Config, result: &ReadResult) -> String {
     format!(
         "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
         result.gib_per_s,
@@ -196,7 +186,7 @@ fn human_line(config: &Config, result: &Measured) -> String {
 }
 
 /// The original's 14 fields; the first, which it calls gigabytes per second, is GiB/s there too.
-fn csv_line(config: &Config, result: &Measured) -> String {
+fn csv_line(config: &Config, result: &ReadResult) -> String {
     let flags = [
         matches!(config.wait, Wait::Spin | Wait::PollSpin),
         matches!(config.wait, Wait::Poll | Wait::PollSpin),

@@ -5,19 +5,18 @@ mod png;
 mod reported;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use fullbore_lab::report::{self, Chart, Layout};
 use fullbore_lab::saved::load::{Kind, Saved};
-use fullbore_lab::sys::start;
 use fullbore_sys::Error;
 
 #[cfg(feature = "png")]
 use self::png::png;
-use crate::output::failure::{Failure, Outcome, complain, printed};
-use crate::output::saved;
+use crate::output::failure::{Failure, Outcome, complain};
+use crate::output::file::{self, STDOUT};
 
 /// Make a page of saved runs, with charts, tables, and every command to repeat them; or one chart as a picture.
 #[derive(Args, Debug)]
@@ -25,23 +24,26 @@ use crate::output::saved;
     fullbore report                                   the newest run of each kind, as report.html\n  \
     fullbore report ladder.json -o ladder.html\n  \
     fullbore report results/ -o machines.html         runs of many machines, grouped by kernel and CPU\n  \
-    fullbore report last --svg ladder -o ladder.svg\n  \
-    fullbore report ladder.json --png ladder -o - | file -")]
+    fullbore report last --chart ladder --svg ladder.svg\n  \
+    fullbore report ladder.json --chart ladder --png - | file -")]
 pub struct ReportArgs {
     /// Saved runs: files, their directories, folders of them, or last~1, the last but one of each kind [default: last]
     #[arg(value_name = "RUN")]
     runs: Vec<OsString>,
-    /// Write into this file; - is standard output [default: report.html, or CHART.svg or CHART.png]
-    #[arg(short, long, value_name = "FILE")]
+    /// Write the page into this file; - is standard output [default: report.html]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["chart", "picture"])]
     out: Option<PathBuf>,
-    /// One chart as SVG; it follows the reader's choice of light or dark
-    #[arg(long, value_enum, value_name = "CHART", conflicts_with = "png")]
-    svg: Option<Picture>,
-    /// One chart as PNG
-    #[arg(long, value_enum, value_name = "CHART")]
-    png: Option<Picture>,
+    /// Instead of a page, this chart of it, with --svg or --png
+    #[arg(long, value_enum, value_name = "NAME", requires = "picture")]
+    chart: Option<Picture>,
+    /// Draw the chart as an SVG picture into this file; - is standard output. It follows the reader's choice of light or dark
+    #[arg(long, value_name = "FILE", group = "picture", requires = "chart")]
+    svg: Option<PathBuf>,
+    /// Draw the chart as PNG into this file; - is standard output
+    #[arg(long, value_name = "FILE", group = "picture", requires = "chart")]
+    png: Option<PathBuf>,
     /// Draw the chart for a phone
-    #[arg(long)]
+    #[arg(long, requires = "chart")]
     narrow: bool,
 }
 
@@ -89,52 +91,38 @@ impl Picture {
 }
 
 pub fn run(args: &ReportArgs) -> Outcome {
-    start::ignore_file_size_signal();
-    if args.narrow && args.svg.is_none() && args.png.is_none() {
+    if args.png.as_deref() == Some(Path::new(STDOUT)) && std::io::stdout().is_terminal() {
         return Err(Failure::Usage(Error::new(
-            "--narrow",
-            "a page has both forms and shows the one that fits",
-            "use it with --svg or --png",
-        )));
-    }
-    let (default, is_binary) = match (args.svg, args.png) {
-        (Some(chart), _) => (format!("{}.svg", chart.name()), false),
-        (_, Some(chart)) => (format!("{}.png", chart.name()), true),
-        _ => ("report.html".to_owned(), false),
-    };
-    let output = args.out.clone().unwrap_or_else(|| default.into());
-    let to_stdout = output == Path::new("-");
-    if to_stdout && is_binary && std::io::stdout().is_terminal() {
-        return Err(Failure::Usage(Error::new(
-            "-o -",
+            "--png -",
             "standard output is a terminal, which shows no PNG",
             "name a file",
         )));
     }
     let mut found = reported::find(&args.runs)?;
     found.sort_by_key(Saved::kind); // the ladder first, and then why
-    let bytes = match args.svg.or(args.png) {
-        None => report::page(&found).into_bytes(),
+    let named = args
+        .svg
+        .as_ref()
+        .or(args.png.as_ref())
+        .or(args.out.as_ref());
+    let output = named.map_or(Path::new("report.html"), PathBuf::as_path);
+    match args.chart {
+        None => file::write(output, report::page(&found))?,
         Some(picture) => {
-            let layout = if args.narrow {
-                Layout::Narrow
-            } else {
-                Layout::Wide
+            let layout = match args.narrow {
+                true => Layout::Narrow,
+                false => Layout::Wide,
             };
             let svg = the_chart(picture, &found)?.document(layout);
-            if is_binary {
-                png(&svg)?
-            } else {
-                svg.into_bytes()
+            match &args.png {
+                Some(_) => file::write(output, png(&svg)?)?,
+                None => file::write(output, svg)?,
             }
         }
-    };
-    if to_stdout {
-        let mut out = std::io::stdout().lock();
-        return printed(out.write_all(&bytes).and_then(|()| out.flush()));
     }
-    write(&output, &bytes)?;
-    complain(&format!("written: {}", output.display()));
+    if output != Path::new(STDOUT) {
+        complain(&format!("written: {}", output.display()));
+    }
     Ok(())
 }
 
@@ -166,14 +154,4 @@ fn the_chart(picture: Picture, runs: &[Saved]) -> Result<Chart, Failure> {
             "name one run",
         ))),
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Outcome {
-    saved::write(path, bytes).map_err(|e| {
-        Failure::Work(Error::system(
-            format!("{} cannot be written", path.display()),
-            e,
-            "name a file in a directory you may write with -o FILE",
-        ))
-    })
 }

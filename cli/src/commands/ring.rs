@@ -5,13 +5,13 @@ mod ring_text;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_lab::ring::{MOST_SLOTS, Part, Pipe, Pipes, Script, Slot, StepResult, Which, svg};
-use serde::Serialize;
+use fullbore_lab::ring::document::RingDocument;
+use fullbore_lab::ring::{MOST_SLOTS, Pipes, Script, svg};
 
 use crate::args::rungs::{print, print_json};
 use crate::args::values::Color;
 use crate::output::failure::{Failure, Outcome};
-use crate::output::picture;
+use crate::output::file;
 
 /// Draw a pipe's ring of slots, step by step: what each call does to it, and what it returns.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub struct RingArgs {
     /// Bytes in a page
     #[arg(long, default_value_t = 4096, value_parser = page_size, value_name = "SIZE")]
     pub page_size: usize,
-    /// Draw an SVG picture into this file (- for standard output) instead of text
+    /// Draw an SVG picture into this file instead of text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub svg: Option<PathBuf>,
     /// Print one JSON document instead of the drawing
@@ -66,92 +66,10 @@ pub fn run(args: &RingArgs) -> Outcome {
     let script: Script = args.script.parse().map_err(Failure::Usage)?;
     let steps = Pipes::new(args.page_size, args.slots as usize).run(&script);
     if args.json {
-        return print_json(&Document::of(args, &steps));
+        return print_json(&RingDocument::new(args.page_size, &steps));
     }
     match &args.svg {
-        Some(file) => picture::write(file, &svg(&steps)),
+        Some(out) => file::write(out, svg(&steps)),
         None => print(&ring_text::steps(&steps), args.color),
-    }
-}
-
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    version: &'static str,
-    page_size: usize,
-    steps: Vec<Step>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    #[serde(rename = "do")]
-    call: String,
-    sentence: String,
-    asked: usize,
-    moved: usize,
-    refused: Option<&'static str>,
-    parts: Vec<Part>,
-    first: State,
-    second: State,
-}
-
-#[derive(Serialize)]
-struct State {
-    slots: usize,
-    head: u32,
-    tail: u32,
-    fionread: usize,
-    capacity: usize,
-    full: bool,
-    used: Vec<Used>,
-}
-
-#[derive(Serialize)]
-struct Used {
-    place: usize,
-    #[serde(flatten)]
-    slot: Slot,
-}
-
-impl Document {
-    fn of(args: &RingArgs, steps: &[StepResult]) -> Self {
-        Self {
-            schema: "fullbore.ring/1",
-            version: env!("CARGO_PKG_VERSION"),
-            page_size: args.page_size,
-            steps: steps.iter().map(Step::of).collect(),
-        }
-    }
-}
-
-impl Step {
-    fn of(result: &StepResult) -> Self {
-        Self {
-            call: result.step.to_string(),
-            sentence: result.sentence.clone(),
-            asked: result.outcome.asked,
-            moved: result.outcome.moved,
-            refused: result.outcome.refusal.map(|r| r.errno()),
-            parts: result.outcome.parts.clone(),
-            first: State::of(result.pipes.pipe(Which::First)),
-            second: State::of(result.pipes.pipe(Which::Second)),
-        }
-    }
-}
-
-impl State {
-    fn of(pipe: &Pipe) -> Self {
-        Self {
-            slots: pipe.slots().len(),
-            head: pipe.head(),
-            tail: pipe.tail(),
-            fionread: pipe.bytes(),
-            capacity: pipe.capacity(),
-            full: pipe.is_full(),
-            used: pipe
-                .in_order()
-                .map(|(place, &slot)| Used { place, slot })
-                .collect(),
-        }
     }
 }

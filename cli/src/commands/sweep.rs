@@ -23,17 +23,17 @@ mod sweep_csv;
 #[command(after_help = "Examples:\n  \
     fullbore sweep\n  \
     fullbore sweep --write-with vmsplice --read-with splice --pages huge --wait spin\n  \
-    fullbore sweep --buffers 8K,64K,1M --capacities 4K,64K,1M --rounds 15\n  \
+    fullbore sweep --buf-size 8K,64K,1M --pipe-size 4K,64K,1M --rounds 15\n  \
     fullbore sweep --preset pages-in-flight")]
 pub struct SweepArgs {
     /// Sizes of a buffer, separated by commas [default: 1, 4, 16, 64 and 256 pages; with vmsplice twice the capacities]
-    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
-    buffers: Vec<u64>,
+    #[arg(long, alias = "buffers", value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
+    buf_size: Vec<u64>,
     /// Capacities of the pipe, separated by commas [default: from one page to the largest granted, 1M at most, doubling]
-    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
-    capacities: Vec<u64>,
+    #[arg(long, alias = "capacities", value_delimiter = ',', value_parser = size, value_name = "SIZE,SIZE")]
+    pipe_size: Vec<u64>,
     /// A question with its own sizes and methods
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["buffers", "capacities", "write_with", "read_with", "pages", "wait"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["buf_size", "pipe_size", "write_with", "read_with", "pages", "wait"])]
     preset: Option<Preset>,
     /// How data is written into the pipe [default: write]
     #[arg(long, value_parser = write_method(), value_name = "METHOD")]
@@ -134,8 +134,8 @@ fn sizes(
         return Ok((vec![8 << 10, 64 << 10], doubling(256 * page)));
     }
     for (option, sizes) in [
-        ("--buffers", &args.buffers),
-        ("--capacities", &args.capacities),
+        ("--buf-size", &args.buf_size),
+        ("--pipe-size", &args.pipe_size),
     ] {
         if sizes.contains(&0) {
             return Err(Failure::Usage(Error::new(
@@ -145,11 +145,11 @@ fn sizes(
             )));
         }
     }
-    let capacities = match &args.capacities[..] {
+    let capacities = match &args.pipe_size[..] {
         [] => doubling(largest_granted()?),
         asked => asked.to_vec(),
     };
-    let buffers = match (&args.buffers[..], methods.write_with) {
+    let buffers = match (&args.buf_size[..], methods.write_with) {
         ([], WriteWith::Vmsplice) => lent(&capacities),
         ([], _) => [1, 4, 16, 64, 256].map(|pages| pages * page).to_vec(),
         (asked, _) => asked.to_vec(),

@@ -5,17 +5,17 @@ mod walk_table;
 use std::path::PathBuf;
 
 use clap::Args;
+use fullbore_lab::walk::document::{PagesDocument, WalkDocument};
 use fullbore_lab::walk::pagemap::{Look, Process, look};
-use fullbore_lab::walk::{self, Decoded, Field, Leaf, Levels, Place, parse_address, svg, verdict};
+use fullbore_lab::walk::{self, Decoded, Leaf, Levels, parse_address, svg};
 use fullbore_sys::Error;
 use fullbore_sys::pages::{PageKind, Pages, Request, page_size};
 use fullbore_sys::size::{ParseSizeError, Size};
-use serde::Serialize;
 
 use crate::args::rungs::{print, print_json};
 use crate::args::values::{Color, pages};
 use crate::output::failure::{Failure, Outcome};
-use crate::output::picture;
+use crate::output::file;
 
 /// Decode an address as the page-table walk does, or show the pages behind a real buffer.
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ pub struct WalkArgs {
     /// Page that the walk ends at: 4K, 2M or 1G
     #[arg(long, default_value = "4K", value_parser = leaf, value_name = "SIZE", conflicts_with_all = ["pages", "pid"], requires = "decode")]
     pub page_size: Leaf,
-    /// Draw the walk as an SVG picture into this file (- for standard output)
+    /// Draw the walk as an SVG picture into this file; - is standard output
     #[arg(
         long,
         value_name = "FILE",
@@ -92,7 +92,7 @@ pub fn run(args: &WalkArgs) -> Outcome {
             let end = address.saturating_add(size as u64);
             let look = look(Process::Other(pid), address..end)?;
             let what = format!("process {pid}, {} at {address:#x}", Size(size as u64));
-            show(args, &what, &look)
+            show(args, &what, look)
         }
         _ => Err(Failure::Usage(Error::new(
             "walk",
@@ -109,10 +109,10 @@ fn decode(args: &WalkArgs, address: u64) -> Outcome {
     };
     let decoded = Decoded::of(address, levels, args.page_size);
     if args.json {
-        return print_json(&Decode::of(&decoded));
+        return print_json(&WalkDocument::from(decoded));
     }
-    if let Some(file) = &args.svg {
-        return picture::write(file, &svg(&decoded));
+    if let Some(out) = &args.svg {
+        return file::write(out, svg(&decoded));
     }
     let mut text = walk::picture(&decoded);
     if !cfg!(target_arch = "x86_64") {
@@ -141,64 +141,12 @@ fn buffer(args: &WalkArgs, kind: PageKind) -> Outcome {
         "a buffer of {}, {kind} pages, at {start:#x}",
         Size(len as u64)
     );
-    show(args, &what, &look)
+    show(args, &what, look)
 }
 
-fn show(args: &WalkArgs, what: &str, look: &Look) -> Outcome {
+fn show(args: &WalkArgs, what: &str, look: Look) -> Outcome {
     if args.json {
-        return print_json(&Shown {
-            schema: "fullbore.walk-pages/1",
-            version: env!("CARGO_PKG_VERSION"),
-            pages_asked_for: args.pages.map(|kind| kind.to_string()),
-            pid: args.pid,
-            look,
-        });
+        return print_json(&PagesDocument::new(args.pages, args.pid, look));
     }
-    print(&walk_table::draw(what, look), args.color)
-}
-
-#[derive(Serialize)]
-struct Decode<'a> {
-    schema: &'static str,
-    version: &'static str,
-    paging: &'static str,
-    address: u64,
-    levels: u32,
-    page_bytes: u64,
-    place: Place,
-    place_with_other_levels: Place,
-    verdict: String,
-    fields: &'a [Field],
-}
-
-impl<'a> Decode<'a> {
-    fn of(decoded: &'a Decoded) -> Self {
-        let (address, leaf) = (decoded.address, decoded.leaf);
-        let other = match decoded.levels {
-            Levels::Four => Levels::Five,
-            Levels::Five => Levels::Four,
-        };
-        Self {
-            schema: "fullbore.walk/1",
-            version: env!("CARGO_PKG_VERSION"),
-            paging: "x86-64",
-            address,
-            levels: decoded.levels.count(),
-            page_bytes: 1 << leaf.bits(),
-            place: decoded.place(),
-            place_with_other_levels: Decoded::of(address, other, leaf).place(),
-            verdict: verdict(address),
-            fields: &decoded.fields,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    schema: &'static str,
-    version: &'static str,
-    pages_asked_for: Option<String>,
-    pid: Option<u32>,
-    #[serde(flatten)]
-    look: &'a Look,
+    print(&walk_table::draw(what, &look), args.color)
 }

@@ -19,7 +19,7 @@ pub fn run(args: &PairArgs) -> Outcome {
     let config = args.config(Side::Writer).map_err(Failure::Usage)?;
     let limit = args.limit(Side::Writer).map_err(Failure::Usage)?;
     if let Some(cpu) = args.cpu {
-        sys::pin_to_cpu(cpu)?;
+        sys::pin_to_cpu(cpu).map_err(Failure::Usage)?;
     }
     let mut faults = None;
     if args.verbose {

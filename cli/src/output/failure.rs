@@ -18,6 +18,8 @@ pub enum Failure {
     Work(Error),
     /// Something became slower than it may: 3.
     Slower(Error),
+    /// The work was done, and nothing can be judged by it: 4.
+    Unjudged(Error),
     /// The work failed, and every reason has been given already: 1.
     Reported,
     /// Interrupted by Ctrl-C: 130.
@@ -36,22 +38,18 @@ impl From<Error> for Failure {
 impl Failure {
     /// Says what failed and returns the exit code.
     pub fn report(self) -> ExitCode {
-        match self {
-            Self::Usage(e) => {
-                complain(&e);
-                ExitCode::from(2)
-            }
-            Self::Work(e) => {
-                complain(&e);
-                ExitCode::from(1)
-            }
-            Self::Slower(e) => {
-                complain(&e);
-                ExitCode::from(3)
-            }
-            Self::Reported => ExitCode::from(1),
-            Self::Interrupted => ExitCode::from(130),
+        let (error, code) = match self {
+            Self::Work(e) => (Some(e), 1),
+            Self::Usage(e) => (Some(e), 2),
+            Self::Slower(e) => (Some(e), 3),
+            Self::Unjudged(e) => (Some(e), 4),
+            Self::Reported => (None, 1),
+            Self::Interrupted => (None, 130),
+        };
+        if let Some(error) = error {
+            complain(&error);
         }
+        ExitCode::from(code)
     }
 }
 

@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::failure::{Failure, Outcome, complain};
+use super::file::STDOUT;
 use super::saved::Place;
 use crate::args::rungs::{print, print_json};
 use crate::args::values::Color;
@@ -40,8 +41,8 @@ fn template(columns: u16, what: &str) -> String {
 /// What may be said of a run that is made of shuffled rounds and saved.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory
-    #[arg(long, value_name = "FILE")]
+    /// Save the run in this file as JSON (and as CSV beside it), instead of the user's state directory; - is standard output
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Save nothing
     #[arg(long, conflicts_with = "out")]
@@ -74,45 +75,43 @@ impl RunArgs {
         })
     }
 
+    /// Whether standard output gets the run itself, as JSON.
+    pub fn is_to_stdout(&self) -> bool {
+        self.out.as_deref() == Some(Path::new(STDOUT))
+    }
+
     /// Begins a run of this kind.
     pub fn session(&self, kind: &str) -> Result<Session> {
-        Session::new(kind, self.out.as_deref(), self.no_save)
+        start::ignore_file_size_signal();
+        let interrupted = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
+            .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
+        let is_to_stdout = self.is_to_stdout();
+        let place = match &self.out {
+            _ if self.no_save || is_to_stdout => None,
+            Some(file) => Some(Place::file(file)?),
+            None => Some(Place::new_in_state(now().as_secs(), kind)?),
+        };
+        Ok(Session {
+            place,
+            is_to_stdout,
+            interrupted,
+            not_saved: OnceLock::new(),
+        })
     }
 }
 
 /// One run of a command that measures: where it is saved, if anywhere, and whether Ctrl-C has ended it.
 pub struct Session {
     place: Option<Place>,
+    /// Shown as JSON, whatever else was asked.
+    is_to_stdout: bool,
     interrupted: Arc<AtomicBool>,
     /// Why not everything that was measured is saved; printed when the result is shown.
     not_saved: OnceLock<Error>,
 }
 
 impl Session {
-    /// Of this kind, saved in the file that was named, else in the user's state directory, if at all.
-    pub fn new(kind: &str, out: Option<&Path>, no_save: bool) -> Result<Self> {
-        let session = Self::unsaved()?;
-        let place = match (out, no_save) {
-            (Some(file), _) => Some(Place::file(file)?),
-            (None, true) => None,
-            (None, false) => Some(Place::new_in_state(now().as_secs(), kind)?),
-        };
-        Ok(Self { place, ..session })
-    }
-
-    /// Saved nowhere.
-    pub fn unsaved() -> Result<Self> {
-        start::ignore_file_size_signal();
-        let interrupted = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-            .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
-        Ok(Self {
-            place: None,
-            interrupted,
-            not_saved: OnceLock::new(),
-        })
-    }
-
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
@@ -177,7 +176,7 @@ impl Session {
         text: impl FnOnce() -> Result<String>,
     ) -> Outcome {
         let not_saved = self.not_saved.get();
-        if args.json {
+        if args.json || self.is_to_stdout {
             print_json(result)?;
         } else {
             print(&text()?, args.color)?;

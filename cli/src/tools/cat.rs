@@ -70,7 +70,7 @@ pub struct CatArgs {
     /// Show what cannot be printed with ^ and M-, except for line feed and tab
     #[arg(short = 'v', long)]
     show_nonprinting: bool,
-    /// Say on standard error at the end by which way each file went, and why
+    /// Say on standard error at the end which route each file took, and why
     #[arg(long)]
     explain: bool,
     /// Print version

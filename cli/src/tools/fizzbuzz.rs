@@ -52,7 +52,7 @@ pub struct FizzbuzzArgs {
     /// Write buffers again once they have left the pipe: faster, and right only if every reader copies
     #[arg(long)]
     pub recycle: bool,
-    /// Say on standard error at the end how the bytes moved, and why so
+    /// Say on standard error at the end which route the bytes took, and why
     #[arg(long)]
     pub explain: bool,
 }

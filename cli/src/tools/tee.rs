@@ -45,7 +45,7 @@ pub struct TeeArgs {
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true,
         default_missing_value = "warn-nopipe", value_parser = mode, overrides_with = "pipe_errors_do_not_matter")]
     output_error: Option<Mode>,
-    /// Say on standard error at the end by which way the bytes went, and why
+    /// Say on standard error at the end which route the bytes took, and why
     #[arg(long)]
     explain: bool,
     /// Print version

@@ -27,7 +27,7 @@ pub struct YesArgs {
     /// Words of the line, put together with spaces [default: y]
     #[arg(value_name = "STRING")]
     words: Vec<OsString>,
-    /// Say on standard error at the end by which way the bytes went, and why
+    /// Say on standard error at the end which route the bytes took, and why
     #[arg(long)]
     explain: bool,
     /// Print version

@@ -27,6 +27,8 @@ fn wrong_options_are_named() {
         "gup --seconds 0",
         "gup --seconds nan",
         "gup --color blue",
+        "gup --cpu 99999",
+        "gup --cpu 0,1",
     ] {
         run(fullbore(line)).complains(&[2]);
     }

@@ -19,6 +19,15 @@ fn version_names_program_and_version() {
 }
 
 #[test]
+fn nothing_typed_is_a_short_help_that_begins_with_the_ladder() {
+    let run = said("");
+    assert!(run.out.starts_with("fullbore ladder "), "{run}");
+    assert!(run.out.lines().count() < 12, "short: {run}");
+    let option = start(fullbore("--json"), Stdio::null(), To::Captured).finish();
+    option.complains(&[2]);
+}
+
+#[test]
 fn help_begins_with_a_sentence_and_ends_with_examples() {
     for command in ["write", "read"] {
         let run = said(&format!("{command} --help"));

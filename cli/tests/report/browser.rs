@@ -175,7 +175,7 @@ fn pictures(dir: &Path) -> Vec<String> {
     ];
     let charts = charts.iter().enumerate().flat_map(|(i, (chart, of))| {
         [("wide", ""), ("narrow", "--narrow")].map(|(form, flag)| {
-            let mut command = fullbore(&format!("report --svg {chart} {flag} -o -"));
+            let mut command = fullbore(&format!("report --chart {chart} {flag} --svg -"));
             command.arg(of);
             (format!("{chart}-{i}-{form}.svg"), command)
         })

@@ -79,7 +79,7 @@ fn hostile_text_is_shown_and_never_obeyed() {
             &["--svg"]
         };
         for form in forms {
-            let mut command = report(place.path(), &[*form, chart, "-o", "-"]);
+            let mut command = report(place.path(), &["--chart", chart, *form, "-"]);
             command.arg(&path);
             let run = run(command);
             assert_eq!(run.status.code(), Some(0), "{}", run.err);
@@ -176,7 +176,7 @@ fn odd_numbers_and_missing_results_still_make_a_page() {
         page.len()
     );
     for (chart, path) in ["ladder", "ladder", "sweep", "causes"].iter().zip(&all) {
-        let mut command = report(place.path(), &["--svg", chart, "-o", "-"]);
+        let mut command = report(place.path(), &["--chart", chart, "--svg", "-"]);
         command.arg(path);
         let run = run(command);
         run.quiet_success();

@@ -17,7 +17,7 @@ fn page_holds_every_chart_table_command_and_sample_and_asks_for_nothing() {
         "fullbore ladder --rungs write-read,write-read-huge,",
         " --rounds 5 --seconds 0.9 --cpus 0,1 --seed 1795241060653272834 --label &#39;2-CPU KVM guest&#39;",
         "fullbore profile --rungs write-read,fresh-read",
-        "fullbore sweep --buffers 4K,64K,1M --capacities 4K,64K --write-with write --read-with read",
+        "fullbore sweep --buf-size 4K,64K,1M --pipe-size 4K,64K --write-with write --read-with read",
         "fullbore bandwidth --rounds 3",
         "fullbore bandwidth --conduits --columns ",
         "The raw samples: 45 trials",
@@ -51,7 +51,7 @@ fn one_chart_is_a_picture_in_both_forms() {
         ("latency", data("bandwidth.json")),
     ] {
         for form in [&[][..], &["--narrow"]] {
-            let mut command = report(place.path(), &["--svg", chart, "-o", "-"]);
+            let mut command = report(place.path(), &["--chart", chart, "--svg", "-"]);
             command.args(form).arg(&run_of);
             let run = run(command);
             run.quiet_success();
@@ -64,7 +64,10 @@ fn one_chart_is_a_picture_in_both_forms() {
 #[test]
 fn png_is_refused_with_what_to_do_where_it_was_built_without() {
     let place = place();
-    let refused = run(report(place.path(), &[LADDER, "--png", "ladder"]));
+    let refused = run(report(
+        place.path(),
+        &[LADDER, "--chart", "ladder", "--png", "ladder.png"],
+    ));
     refused.complains(&[1]);
     assert!(refused.err.contains("--features png"), "{refused}");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
@@ -74,7 +77,10 @@ fn png_is_refused_with_what_to_do_where_it_was_built_without() {
 #[test]
 fn png_is_drawn_with_a_font_of_its_own() {
     let place = place();
-    let mut command = report(place.path(), &[LADDER, "--png", "ladder"]);
+    let mut command = report(
+        place.path(),
+        &[LADDER, "--chart", "ladder", "--png", "ladder.png"],
+    );
     // No font of the system can be found.
     command.env("FONTCONFIG_FILE", "/dev/null");
     let run = run(command);
@@ -96,7 +102,7 @@ fn the_committed_picture_is_of_the_committed_run() {
             env!("CARGO_MANIFEST_DIR"),
             "/../runs/2026-11-22-epyc-kvm-ahead/ladder.json"
         );
-        let mut command = report(place.path(), &[pictured, "--svg", "ladder", "-o", "-"]);
+        let mut command = report(place.path(), &[pictured, "--chart", "ladder", "--svg", "-"]);
         command.args(form);
         let run = run(command);
         run.quiet_success();
@@ -105,7 +111,7 @@ fn the_committed_picture_is_of_the_committed_run() {
         let again = form.join(" ");
         assert!(
             run.out == committed,
-            "make it again: fullbore report runs/2026-11-22-epyc-kvm-ahead/ladder.json --svg ladder {again} -o docs/{file}"
+            "make it again: fullbore report runs/2026-11-22-epyc-kvm-ahead/ladder.json --chart ladder {again} --svg docs/{file}"
         );
     }
 }
@@ -183,10 +189,18 @@ fn wrong_lines_are_refused_in_one_line() {
     let place = place();
     for (arguments, code) in [
         (&["--narrow"][..], 2),
-        (&["--svg", "pie", LADDER], 2),
-        (&["--svg", "ladder", "--png", "ladder", LADDER], 2),
-        (&["--svg", "ladder", LADDER, LADDER], 2),
-        (&["--svg", "sweep", LADDER], 1),
+        (&["--chart", "pie", "--svg", "a", LADDER], 2),
+        (
+            &["--chart", "ladder", "--svg", "a", "--png", "b", LADDER],
+            2,
+        ),
+        (&["--chart", "ladder", "--svg", "a", "-o", "b", LADDER], 2),
+        (&["--chart", "ladder", LADDER], 2),
+        (&["--chart", "ladder", "-o", "a", LADDER], 2),
+        // Its earlier form, where --svg named the chart.
+        (&["--svg", "ladder", "-o", "a", LADDER], 2),
+        (&["--chart", "ladder", "--svg", "a", LADDER, LADDER], 2),
+        (&["--chart", "sweep", "--svg", "a", LADDER], 1),
         (&["no-such-run.json"], 1),
         (&["last"], 1),
         (&[], 1),

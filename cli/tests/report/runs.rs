@@ -39,7 +39,7 @@ fn newest_run_of_each_kind_is_the_default() {
         .path()
         .join(format!("{runs}/2026-11-21T10-00-11Z-ladder/run.json"));
     fs::write(newest, "{").unwrap();
-    let made = run(report(place.path(), &["--svg", "ladder", "-o", "-"]));
+    let made = run(report(place.path(), &["--chart", "ladder", "--svg", "-"]));
     assert_eq!(made.status.code(), Some(0), "{made}");
     assert!(made.err.contains("cut short"), "{made}");
 }

@@ -25,6 +25,7 @@ const WAKE_UPS: f64 = 2.0;
 
 /// What was measured. Each is a median of batches with its 95 % interval; none where it could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
     /// One getppid(2), in nanoseconds: entering the kernel and leaving it.
     pub system_call_ns: Option<Estimate>,

@@ -76,7 +76,7 @@ fn sweep(run: &Sweep) -> String {
                     .join(",")
             };
             format!(
-                " --buffers {} --capacities {} --write-with {} --read-with {} --pages {} --wait {}",
+                " --buf-size {} --pipe-size {} --write-with {} --read-with {} --pages {} --wait {}",
                 list(&run.buffers),
                 list(&run.capacities),
                 method.write_with,

@@ -30,8 +30,10 @@ impl Serialize for Page {
 
 /// One entry of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
     /// What it refers to.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub page: Page,
     /// Where in the page the data begin, in bytes.
     pub offset: usize,
@@ -203,6 +205,7 @@ impl Refusal {
 
 /// What became of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     /// A free slot was filled.
@@ -223,12 +226,14 @@ pub enum What {
 
 /// A piece of what a call did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     /// What became of the slot.
     pub what: What,
     /// Place of the slot in its array: of the new slot, where one was filled in the other pipe.
     pub place: usize,
     /// The page.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub page: Page,
     /// Where in the page the bytes concerned begin.
     pub offset: usize,

@@ -1,4 +1,4 @@
-//! The published schemas of saved runs: made from the types that read and write them, and checked here to be current.
+//! The published schemas of all documents: made from the types that read and write them, and checked here to be current.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,13 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
+use super::fits::fits;
+use super::list;
 use super::load::load;
-use crate::bandwidth;
-use crate::compare;
 use crate::ladder::run;
-use crate::profile;
-use crate::sweep;
+use crate::walk::document as walk;
+use crate::worker::read_result;
+use crate::{bandwidth, compare, doctor, gup, profile, ring, sweep};
 
 /// Set to write the schemas instead of checking them.
 const WRITE: &str = "FULLBORE_WRITE_SCHEMAS";
@@ -21,26 +22,39 @@ fn folder() -> PathBuf {
 }
 
 /// Every published form: its name, and its schema.
-fn published() -> [(&'static str, Schema); 5] {
+fn published() -> [(&'static str, Schema); 12] {
     // What must be there to be read; what is written has more. So older runs stay valid.
-    let read = SchemaSettings::draft2020_12;
-    // Nothing reads comparisons.
-    let written = || SchemaSettings::draft2020_12().for_serialize();
-    fn of<T: JsonSchema>(settings: SchemaSettings) -> Schema {
+    fn read<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12();
+        settings.into_generator().into_root_schema_for::<T>()
+    }
+    // Of what nothing reads again.
+    fn written<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
         settings.into_generator().into_root_schema_for::<T>()
     }
     [
-        (run::SCHEMA, of::<run::Run>(read())),
+        (run::SCHEMA, read::<run::Run>()),
         (
             profile::profiled::SCHEMA,
-            of::<profile::profiled::Profile>(read()),
+            read::<profile::profiled::Profile>(),
         ),
-        (sweep::SCHEMA, of::<sweep::Sweep>(read())),
+        (sweep::SCHEMA, read::<sweep::Sweep>()),
         (
             bandwidth::result::SCHEMA,
-            of::<bandwidth::result::BandwidthRun>(read()),
+            read::<bandwidth::result::BandwidthRun>(),
         ),
-        (compare::SCHEMA, of::<compare::Comparison>(written())),
+        (compare::SCHEMA, written::<compare::Comparison>()),
+        (list::SCHEMA, written::<list::RunList>()),
+        (read_result::SCHEMA, written::<read_result::ReadResult>()),
+        (gup::SCHEMA, written::<gup::Gup>()),
+        (doctor::SCHEMA, written::<doctor::Report>()),
+        (
+            ring::document::SCHEMA,
+            written::<ring::document::RingDocument>(),
+        ),
+        (walk::SCHEMA, written::<walk::WalkDocument>()),
+        (walk::PAGES_SCHEMA, written::<walk::PagesDocument>()),
     ]
 }
 
@@ -72,68 +86,6 @@ fn published_schemas_are_those_of_the_code() {
             );
         }
     }
-}
-
-/// Whether `value` fits `schema`, as far as these schemas go: references, types, properties, lists, choices, constants.
-fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
-    let here = |why: &str| Err(format!("{why}: {value:.80} against {schema:.120}"));
-    if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.strip_prefix("#/$defs/").unwrap();
-        fits(value, &root["$defs"][name], root)?;
-    }
-    for (word, least_one) in [("anyOf", true), ("oneOf", true), ("allOf", false)] {
-        if let Some(choices) = schema[word].as_array() {
-            let good = choices
-                .iter()
-                .filter(|c| fits(value, c, root).is_ok())
-                .count();
-            if (least_one && good == 0) || (!least_one && good < choices.len()) {
-                return here(word);
-            }
-        }
-    }
-    if let Some(constant) = schema.get("const").filter(|c| *c != value) {
-        return here(&format!("not {constant}"));
-    }
-    if schema["enum"]
-        .as_array()
-        .is_some_and(|e| !e.contains(value))
-    {
-        return here("not one of them");
-    }
-    let is = |name: &Value| match name.as_str().unwrap() {
-        "null" => value.is_null(),
-        "boolean" => value.is_boolean(),
-        "integer" => value.is_u64() || value.is_i64(),
-        "number" => value.is_number(),
-        "string" => value.is_string(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        other => panic!("type {other}"),
-    };
-    let typed = match &schema["type"] {
-        Value::Null => true,
-        Value::Array(names) => names.iter().any(is),
-        name => is(name),
-    };
-    if !typed {
-        return here("wrong type");
-    }
-    let required = schema["required"].as_array().into_iter().flatten();
-    for name in required.filter_map(Value::as_str) {
-        if value.is_object() && value.get(name).is_none() {
-            return here(&format!("{name} is missing"));
-        }
-    }
-    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-        value.get(name).map_or(Ok(()), |v| fits(v, schema, root))?;
-    }
-    for item in value.as_array().into_iter().flatten() {
-        if let Some(schema) = schema.get("items").filter(|s| s.is_object()) {
-            fits(item, schema, root)?;
-        }
-    }
-    Ok(())
 }
 
 fn schema_of(name: &str) -> Value {

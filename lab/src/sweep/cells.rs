@@ -62,7 +62,7 @@ pub fn sweep(
 
 const NOTHING: (&str, &str) = (
     "nothing can be swept",
-    "choose other --buffers and --capacities",
+    "choose another --buf-size and --pipe-size",
 );
 
 /// The cells of a sweep, and those of them that can be measured, of which there is at least one.

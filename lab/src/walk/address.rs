@@ -68,6 +68,7 @@ impl Leaf {
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
     /// In the lower half, which belongs to the process.
@@ -80,6 +81,7 @@ pub enum Place {
 
 /// Some bits of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Field {
     /// `above` (the bits that carry no information), `PGD`, `P4D`, `PUD`, `PMD`, `PTE` or `offset`.
     pub name: &'static str,

@@ -79,6 +79,7 @@ pub(crate) fn compound(flags: u64) -> &'static str {
 
 /// A mapping of a process, from smaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mapping {
     /// First address.
     pub start: u64,

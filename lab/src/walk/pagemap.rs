@@ -27,6 +27,7 @@ pub enum Process {
 
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Page {
     /// Its first address.
     pub address: u64,
@@ -48,6 +49,7 @@ pub struct Page {
 
 /// Something that the system does not show, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hidden {
     /// What cannot be seen.
     pub what: &'static str,
@@ -57,6 +59,7 @@ pub struct Hidden {
 
 /// What could be seen.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Look {
     /// Bytes in a page.
     pub page_size: usize,

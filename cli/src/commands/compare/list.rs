@@ -1,34 +1,15 @@
 //! The saved runs of this user.
 
+use fullbore_lab::saved::list::{ListedRun, RunList};
 use fullbore_lab::saved::load::{Kind, Saved};
 use fullbore_lab::show::escape::shown;
 use fullbore_sys::Result;
-use serde::Serialize;
 
 use crate::args::runs::{entries, read};
 use crate::output::table::Table;
 
-/// One line of the list.
-#[derive(Debug, Serialize)]
-pub struct Line {
-    /// `last`, `last~1`: what names it, among its kind.
-    name: String,
-    kind: String,
-    /// When it began, as its directory says it: UTC.
-    started: String,
-    machine: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<String>,
-    /// What was measured.
-    measured: String,
-    file: std::path::PathBuf,
-    /// Why it cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
 /// The saved runs, newest first.
-pub fn list(only: Option<Kind>) -> Result<Vec<Line>> {
+pub fn list(only: Option<Kind>) -> Result<RunList> {
     let mut seen = std::collections::BTreeMap::<Option<Kind>, usize>::new();
     let mut lines = Vec::new();
     for entry in entries()?.into_iter().rev() {
@@ -50,7 +31,7 @@ pub fn list(only: Option<Kind>) -> Result<Vec<Line>> {
             ),
             Err(_) => Default::default(),
         };
-        lines.push(Line {
+        lines.push(ListedRun {
             name,
             kind: entry.kind.map_or("unknown".into(), |k| k.to_string()),
             started: entry.name.split("Z-").next().unwrap_or_default().to_owned(),
@@ -61,7 +42,7 @@ pub fn list(only: Option<Kind>) -> Result<Vec<Line>> {
             error: run.err().map(|e| e.to_string()),
         });
     }
-    Ok(lines)
+    Ok(lines.into())
 }
 
 fn measured(run: &Saved) -> String {
@@ -85,12 +66,12 @@ fn measured(run: &Saved) -> String {
 }
 
 /// The list as text, one line a run.
-pub fn draw(lines: &[Line]) -> String {
-    if lines.is_empty() {
+pub fn draw(list: &RunList) -> String {
+    if list.runs.is_empty() {
         return "No runs are saved for this user; fullbore ladder makes one.\n".into();
     }
     let mut table = Table::new(["kind", "name", "began (UTC)", "measured", "run on"]);
-    for line in lines {
+    for line in &list.runs {
         let mut cells = vec![line.kind.clone(), line.name.clone(), shown(&line.started)];
         match &line.error {
             // Errors are safe to print.

@@ -154,7 +154,9 @@ fn comparison(ratio: &Ratio) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::judged;
     use super::*;
+    use crate::output::failure::Failure;
     use fullbore_lab::gup::{Costs, GupMethod};
     use fullbore_lab::machine::Machine;
     use fullbore_lab::saved::head::Head;
@@ -245,6 +247,7 @@ mod tests {
             ratio: None,
             is_apart: false,
         });
+        assert!(matches!(judged(&gup), Err(Failure::Unjudged(_))));
         let text = draw(&gup);
         assert!(text.contains("below what this method can see"), "{text}");
         assert!(!text.contains("-0.94") && !text.contains("against a huge one"));
@@ -252,7 +255,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_below_and_the_comparison_last() {
-        let text = draw(&gup(Source::Estimate));
+        let gup = gup(Source::Estimate);
+        judged(&gup).unwrap();
+        let text = draw(&gup);
         assert_eq!(text.matches("hugetlb: none reserved").count(), 1, "{text}");
         assert_eq!(text.matches("refused: see below").count(), 2, "{text}");
         assert!(text.contains("×4.00 (95 %: 3.50 to 4.50); the intervals do not overlap."));

@@ -67,7 +67,7 @@ pub(super) struct Typed {
     /// Show nothing
     #[arg(short = 'q', long)]
     pub(super) quiet: bool,
-    /// Say at the end on standard error which path the bytes took, and why
+    /// Say on standard error at the end which route the bytes took, and why
     #[arg(long)]
     pub(super) explain: bool,
 
