@@ -4,13 +4,15 @@ mod support;
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 use support::{Run, Stranger, To, skip, start};
 
 fn profile(line: &str) -> Run {
     let command = support::fullbore(&format!("profile {line}"));
-    start(command, Stdio::null(), To::Captured).finish()
+    // Its trials spin on the CPUs that those of other tests spin on, too.
+    start(command, Stdio::null(), To::Captured).finish_within(Duration::from_secs(120))
 }
 
 /// The measured part of each rung.
@@ -170,7 +172,7 @@ fn flame_graphs_and_folded_stacks_are_saved_and_a_function_can_be_looked_into() 
     let dir = tempfile::tempdir().expect("a directory");
     let out = dir.path().join("p.json");
     let run = profile(&format!(
-        "--rungs busy-loop --seconds 0.3 --out {}",
+        "--rungs busy-loop --rounds 2 --seconds 0.15 --out {}",
         out.display()
     ));
     if !run.status.success() {
@@ -201,7 +203,7 @@ fn flame_graphs_and_folded_stacks_are_saved_and_a_function_can_be_looked_into() 
 
     let symbol = |name| {
         profile(&format!(
-            "--rungs busy-loop --seconds 0.3 --no-save --symbol {name}"
+            "--rungs busy-loop --rounds 1 --seconds 0.3 --no-save --symbol {name}"
         ))
     };
     let nowhere = symbol("no_such_function");
@@ -260,7 +262,7 @@ fn user_without_privileges_gets_what_is_permitted_and_is_told_how_to_get_more() 
         Ok(stranger) => stranger,
         Err(why) => return skip(why),
     };
-    let line = "profile --rungs busy-loop --seconds 0.3 --json --no-save";
+    let line = "profile --rungs busy-loop --rounds 1 --seconds 0.3 --json --no-save";
     let run = start(stranger.fullbore(line), Stdio::null(), To::Captured).finish();
     if !run.status.success() {
         run.complains(&[1]);
