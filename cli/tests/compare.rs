@@ -142,7 +142,10 @@ fn list_shows_every_run_by_the_name_it_can_be_called() {
         !list.out.contains(['\u{1b}', '\u{7}', '\u{202e}']),
         "{list}"
     );
-    assert_eq!(user.compares("--list --json").json()["runs"][1]["name"], "last~1");
+    assert_eq!(
+        user.compares("--list --json").json()["runs"][1]["name"],
+        "last~1"
+    );
 }
 
 #[test]
