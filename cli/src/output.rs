@@ -1,6 +1,7 @@
 //! What commands print and save.
 
 pub(crate) mod conditions;
+pub(crate) mod csv;
 pub(crate) mod failure;
 pub(crate) mod file;
 pub(crate) mod quote;

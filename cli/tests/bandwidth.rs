@@ -81,7 +81,7 @@ fn json_has_every_column_asked_for_its_round_trips_and_the_row_of_2005() {
     run.quiet_success();
     let saved = document(&run);
     assert_eq!(
-        (saved.head.label.as_deref(), saved.method.seed),
+        (saved.head.label.as_deref(), saved.method.made.seed),
         (Some("here"), 7)
     );
     assert_eq!(saved.method.message_bytes, 65536);
@@ -126,7 +126,7 @@ fn a_run_is_saved_as_json_and_csv_and_says_where() {
     );
     let text = fs::read_to_string(json).unwrap();
     let saved: Saved = serde_json::from_str(&text).unwrap();
-    assert_eq!(saved.method.rounds_done, 1);
+    assert_eq!(saved.method.made.rounds_done, 1);
     let raw = fs::read_to_string(directory.join("run.raw.csv")).unwrap();
     assert_eq!(raw.lines().count(), 1 + 4 + 3, "{raw}");
     let mean = fs::read_to_string(directory.join("run.mean.csv")).unwrap();
@@ -247,7 +247,7 @@ fn interrupted_it_keeps_what_it_has_and_leaves_no_file() {
     assert!(run.out.contains("today"), "the table so far: {run}");
     let text = fs::read_to_string(&home.saved()[0]).unwrap();
     let saved: Saved = serde_json::from_str(&text).unwrap();
-    assert!((1..5000).contains(&saved.method.rounds_done));
+    assert!((1..5000).contains(&saved.method.made.rounds_done));
     assert!(files(&home.tmp()).is_empty());
 }
 

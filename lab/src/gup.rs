@@ -1,7 +1,6 @@
 //! What `get_user_pages_fast` costs per page: by the kernel's own benchmark, else estimated from the outside.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use fullbore_sys::Result;
 use fullbore_sys::pages::PageKind;
@@ -10,13 +9,13 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::rounds::sample::{self, Sample};
-use crate::rounds::{Event, Measured, Measurement, Plan};
+use crate::rounds::{Event, Measured, Measurement, RunOptions};
 use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys;
+pub use crate::worker::gup_trial::{Costs, PAGES_PER_CALL, Source};
 use crate::worker::gup_trial::{GupTrial, Possible};
-pub use crate::worker::gup_trial::{PAGES_PER_CALL, Source, Timing};
 use crate::worker::order::{Job, Order, Report};
 use crate::worker::processes::{Processes, Task};
 use crate::worker::timing::{Time, Until};
@@ -27,18 +26,10 @@ pub const SCHEMA: &str = "fullbore.gup/1";
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct GupOptions {
-    /// Each case is measured once a round.
-    pub rounds: usize,
+    /// What every run is told; it needs the first CPU only.
+    pub run: RunOptions,
     /// How long one case is measured in one round.
     pub seconds: f64,
-    /// Seed of the order.
-    pub seed: u64,
-    /// The one CPU to run on.
-    pub cpu: Option<usize>,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Everything measured.
@@ -96,21 +87,11 @@ pub struct Row {
     pub page_bytes: Option<usize>,
     /// Whether they were written before.
     pub touched: bool,
-    /// Finding one base page of it by address, and taking a reference. In an estimate: vmsplice less splice.
-    pub ns_per_page: Option<Estimate>,
-    /// vmsplice less tee, in an estimate: finding pages alone, were it not for references, which vmsplice takes to a huge
-    /// page all at once and tee one by one. So this may be below zero.
-    pub beyond_tee_ns_per_page: Option<Estimate>,
-    /// The whole of vmsplice, in an estimate.
-    pub vmsplice_ns_per_page: Option<Estimate>,
-    /// The whole of tee, in an estimate: a reference for each slot.
-    pub tee_ns_per_page: Option<Estimate>,
-    /// The whole of splice from pipe to pipe, in an estimate: slots are moved and no reference is taken.
-    pub splice_ns_per_page: Option<Estimate>,
-    /// Giving the reference back, where the kernel times it.
-    pub put_ns_per_page: Option<Estimate>,
+    /// What it costs.
+    #[serde(flatten)]
+    pub costs: Costs<Estimate>,
     /// One for each round.
-    pub samples: Vec<Sample<Timing>>,
+    pub samples: Vec<Sample<Costs<f64>>>,
     /// Why it could not be measured.
     pub refused: Option<String>,
 }
@@ -119,7 +100,7 @@ impl Gup {
     /// Whether there is a cost that can be told from nothing.
     #[must_use]
     pub fn has_cost(&self) -> bool {
-        let told = |row: &Row| row.ns_per_page.is_some() && !row.is_below_resolution();
+        let told = |row: &Row| row.costs.ns_per_page.is_some() && !row.is_below_resolution();
         self.rows.iter().any(told)
     }
 }
@@ -128,7 +109,7 @@ impl Row {
     /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
     #[must_use]
     pub fn is_below_resolution(&self) -> bool {
-        let cost = self.ns_per_page;
+        let cost = self.costs.ns_per_page;
         cost.is_some_and(|cost| cost.median <= 0.0 || cost.ci95[0] <= 0.0)
     }
 }
@@ -155,26 +136,19 @@ pub fn measure(
     on_event: impl FnMut(Event<'_, Gup>) -> ControlFlow<()>,
 ) -> Result<Gup> {
     let mut warnings = Vec::new();
-    let mut cpu = options.cpu;
-    if let Some(number) = cpu
-        && let Err(e) = sys::try_cpu(number)
-    {
+    let mut cpu = Some(options.run.cpus.0);
+    if let Err(e) = sys::try_cpu(options.run.cpus.0) {
         warnings.push(format!("not bound to one CPU: {e}"));
         cpu = None;
     }
     let mut cases = Cases {
         options,
-        head: Head::new(SCHEMA, options.label.clone(), machine),
+        head: Head::new(SCHEMA, options.run.label.clone(), machine),
         cpu,
         possible: Possible::find()?,
         warnings,
     };
-    let plan = Plan {
-        cases: all_cases().len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    crate::rounds::measure(&mut cases, plan, on_event)
+    crate::rounds::measure(&mut cases, all_cases().len(), &options.run, on_event)
 }
 
 /// The kinds of pages, written before or not.
@@ -194,14 +168,14 @@ struct Cases<'a> {
 }
 
 impl Measurement for Cases<'_> {
-    type Figures = Timing;
+    type Figures = Costs<f64>;
     type Run = Gup;
     const NOTHING: (&'static str, &'static str) = (
         "no kind of pages can be measured",
         "see what `fullbore doctor` says",
     );
 
-    fn trial(&mut self, case: usize) -> Result<(Timing, Conditions)> {
+    fn trial(&mut self, case: usize) -> Result<(Costs<f64>, Conditions)> {
         let (pages, touched) = all_cases()[case];
         let cpu = self.cpu.unwrap_or_default();
         let trial = GupTrial {
@@ -221,7 +195,7 @@ impl Measurement for Cases<'_> {
             descriptors: Vec::new(),
         };
         under_conditions((cpu, cpu), || {
-            let mut process = Processes::start(&self.options.program, vec![task])?;
+            let mut process = Processes::start(&self.options.run.program, vec![task])?;
             process.release()?;
             match process.reports()?.first() {
                 Some(Report::Gup(timing)) => Ok(*timing),
@@ -234,7 +208,7 @@ impl Measurement for Cases<'_> {
         })
     }
 
-    fn run(&self, rounds_done: usize, measured: &[Measured<Timing>]) -> Gup {
+    fn run(&self, rounds_done: usize, measured: &[Measured<Costs<f64>>]) -> Gup {
         let options = self.options;
         let rows = all_cases().into_iter().zip(measured);
         let rows: Vec<_> = rows
@@ -251,10 +225,10 @@ impl Measurement for Cases<'_> {
                 request_bytes: self.possible.request_bytes,
                 no_gup_test: self.possible.no_gup_test.clone(),
                 cpu: self.cpu,
-                rounds: options.rounds,
+                rounds: options.run.rounds,
                 rounds_done,
                 seconds: options.seconds,
-                seed: options.seed,
+                seed: options.run.seed,
                 pages_per_call: PAGES_PER_CALL,
                 page_bytes: rustix::param::page_size(),
             },
@@ -269,24 +243,24 @@ fn row(
     kind: PageKind,
     touched: bool,
     refused: Option<String>,
-    samples: Vec<Sample<Timing>>,
+    samples: Vec<Sample<Costs<f64>>>,
 ) -> Row {
-    let of = |value: fn(&Timing) -> Option<f64>| {
+    let of = |value: fn(&Costs<f64>) -> Option<f64>| {
         let values = samples.iter().map(|s| value(&s.figures));
-        values
-            .collect::<Option<Vec<f64>>>()
-            .and_then(|v| estimate(&v))
+        estimate(&values.collect::<Option<Vec<f64>>>()?)
     };
     Row {
         pages: kind,
         page_bytes: fullbore_sys::pages::page_size(kind).ok(),
         touched,
-        ns_per_page: of(|t| Some(t.ns_per_page)),
-        beyond_tee_ns_per_page: of(|t| t.beyond_tee_ns_per_page),
-        vmsplice_ns_per_page: of(|t| t.vmsplice_ns_per_page),
-        tee_ns_per_page: of(|t| t.tee_ns_per_page),
-        splice_ns_per_page: of(|t| t.splice_ns_per_page),
-        put_ns_per_page: of(|t| t.put_ns_per_page),
+        costs: Costs {
+            ns_per_page: of(|t| t.ns_per_page),
+            beyond_tee_ns_per_page: of(|t| t.beyond_tee_ns_per_page),
+            vmsplice_ns_per_page: of(|t| t.vmsplice_ns_per_page),
+            tee_ns_per_page: of(|t| t.tee_ns_per_page),
+            splice_ns_per_page: of(|t| t.splice_ns_per_page),
+            put_ns_per_page: of(|t| t.put_ns_per_page),
+        },
         samples,
         refused,
     }
@@ -295,8 +269,8 @@ fn row(
 fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
     let touched = |kind| rows.iter().find(|row| row.pages == kind && row.touched);
     let (small, huge) = (touched(PageKind::Small)?, touched(PageKind::Huge)?);
-    let (of_small, of_huge) = (small.ns_per_page?, huge.ns_per_page?);
-    let ns = |t: &Timing| t.ns_per_page;
+    let (of_small, of_huge) = (small.costs.ns_per_page?, huge.costs.ns_per_page?);
+    let ns = |t: &Costs<f64>| t.ns_per_page.unwrap_or_default();
     let pairs = sample::pairs(&small.samples, &huge.samples, ns, ns);
     // A ratio to nothing means nothing.
     let has_ratio = pairs.iter().all(|&(small, huge)| small > 0.0 && huge > 0.0);

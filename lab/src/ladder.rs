@@ -4,7 +4,7 @@ pub mod run;
 pub mod rung;
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fullbore_sys::{Error, Result};
 
@@ -12,7 +12,8 @@ use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::machine::memory_rates::{self, MemoryRates};
 use crate::rounds::by_state::{seen, state_warnings};
-use crate::rounds::{Event, Measured, Measurement, Plan, measure};
+use crate::rounds::made::Made;
+use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::pair::{self, PairTrial};
 use crate::worker::timing::Until;
@@ -25,22 +26,14 @@ pub const WARM_UP_S: f64 = 0.1;
 /// What to climb and how.
 #[derive(Clone, Debug)]
 pub struct LadderOptions {
+    /// What every run is told.
+    pub run: RunOptions,
     /// The rungs, lowest first.
     pub rungs: Vec<Rung>,
-    /// Rounds.
-    pub rounds: usize,
     /// End of the measured part of each trial.
     pub until: Until,
-    /// CPUs of writer and reader.
-    pub cpus: (usize, usize),
     /// CPUs of further pairs, for rungs that run several at once.
     pub more_cpus: Vec<(usize, usize)>,
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Climbs. After each event `on_event` decides whether to go on; the run so far is returned either way.
@@ -54,18 +47,13 @@ pub fn climb(
 ) -> Result<Run> {
     let mut climb = Climb {
         memory: crate::sys::on_own_thread(|| {
-            let _ = crate::sys::pin_to_cpu(options.cpus.0);
+            let _ = crate::sys::pin_to_cpu(options.run.cpus.0);
             memory_rates::measure(&machine)
         }),
-        head: Head::new(SCHEMA, options.label.clone(), machine),
+        head: Head::new(SCHEMA, options.run.label.clone(), machine),
         options,
     };
-    let plan = Plan {
-        cases: options.rungs.len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    measure(&mut climb, plan, on_event)
+    measure(&mut climb, options.rungs.len(), &options.run, on_event)
 }
 
 struct Climb<'a> {
@@ -83,11 +71,11 @@ impl Measurement for Climb<'_> {
         let options = self.options;
         let rung = &options.rungs[case];
         let more = options.more_cpus.iter().take(rung.pairs - 1);
-        let trials: Vec<_> = std::iter::once(&options.cpus)
+        let trials: Vec<_> = std::iter::once(&options.run.cpus)
             .chain(more)
             .map(|&cpus| rung_trial(rung, cpus, WARM_UP_S, options.until))
             .collect();
-        pair_figures(&options.program, &trials)
+        pair_figures(&options.run.program, &trials)
     }
 
     fn run(&self, rounds_done: usize, measured: &[Measured<PairFigures>]) -> Run {
@@ -102,13 +90,9 @@ impl Measurement for Climb<'_> {
         Run {
             head: self.head.clone(),
             method: LadderMethod {
-                cpus: [options.cpus.0, options.cpus.1],
+                made: Made::new(&options.run, rounds_done, WARM_UP_S),
                 pairs: options.more_cpus.iter().map(|&(w, r)| [w, r]).collect(),
-                rounds: options.rounds,
-                rounds_done,
-                warm_up_s: WARM_UP_S,
                 until: options.until,
-                seed: options.seed,
             },
             memory: self.memory.as_ref().ok().copied(),
             prevailing,

@@ -15,7 +15,6 @@ pub mod symbols;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
@@ -26,7 +25,7 @@ use crate::machine::state::{LineTravel, State};
 use crate::machine::{self, Machine};
 use crate::rounds::by_state::{ByState, prevailing, seen, state_warnings};
 use crate::rounds::sample::Sample;
-use crate::rounds::{Event, Measured, Measurement, Plan, measure};
+use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate};
 use crate::worker::pair;
@@ -39,24 +38,16 @@ use symbols::{Maps, Symbols};
 /// What to profile and how.
 #[derive(Clone, Debug)]
 pub struct ProfileOptions {
+    /// What every run is told.
+    pub run: RunOptions,
     /// The rungs, lowest first.
     pub rungs: Vec<Rung>,
-    /// Rounds.
-    pub rounds: usize,
     /// Seconds of the measured part of each trial.
     pub seconds: f64,
     /// How to sample.
     pub sampling: Sampling,
     /// What the sampling lacks, if anything.
     pub warning: Option<String>,
-    /// CPUs of writer and reader.
-    pub cpus: (usize, usize),
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Profiles every rung once per round. After each event `on_event` decides whether to go on.
@@ -68,7 +59,7 @@ pub fn profile(
     machine: Machine,
     on_event: impl FnMut(Event<'_, Profile>) -> ControlFlow<()>,
 ) -> Result<Profile> {
-    sample::may_be_read(&options.program, options.sampling)?;
+    sample::may_be_read(&options.run.program, options.sampling)?;
     let mut warnings: Vec<_> = options.warning.iter().cloned().collect();
     if crate::sys::usage().run_queue_wait.is_none() {
         let warning = "this kernel does not tell how long a side waits for its CPU (CONFIG_SCHED_INFO): where it sleeps as well, that time counts as asleep";
@@ -76,16 +67,11 @@ pub fn profile(
     }
     let mut rungs = Rungs {
         options,
-        head: Head::new(SCHEMA, options.label.clone(), machine),
+        head: Head::new(SCHEMA, options.run.label.clone(), machine),
         warnings,
         symbols: Symbols::default(),
     };
-    let plan = Plan {
-        cases: options.rungs.len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    measure(&mut rungs, plan, on_event)
+    measure(&mut rungs, options.rungs.len(), &options.run, on_event)
 }
 
 struct Rungs<'a> {
@@ -130,14 +116,14 @@ impl Measurement for Rungs<'_> {
         let options = self.options;
         let rung = &options.rungs[case];
         let until = Until::Seconds(options.seconds);
-        let trial = rung_trial(rung, options.cpus, WARM_UP_S, until);
+        let trial = rung_trial(rung, options.run.cpus, WARM_UP_S, until);
         let cpus = [trial.cpus.0, trial.cpus.1];
         let ticks = || cpus.map(machine::cpu_ticks);
         under_conditions(trial.cpus, || {
             let ticks_before = ticks();
             let events = Events::open(cpus, options.sampling)?;
             let (finished, (recorder, maps)) =
-                pair::run_observed(&options.program, &[trial], |processes| {
+                pair::run_observed(&options.run.program, &[trial], |processes| {
                     let &[writer, reader] = processes else {
                         return Err(Error::new("no pair ran", "none was asked for", ""));
                     };
@@ -185,11 +171,11 @@ impl Measurement for Rungs<'_> {
         Profile {
             head: self.head.clone(),
             method: ProfileMethod {
-                cpus: [options.cpus.0, options.cpus.1],
+                cpus: [options.run.cpus.0, options.run.cpus.1],
                 seconds: options.seconds,
-                rounds: options.rounds,
+                rounds: options.run.rounds,
                 rounds_done,
-                seed: Some(options.seed),
+                seed: Some(options.run.seed),
                 frequency_hz: options.sampling.frequency_hz,
                 event: options.sampling.event.to_string(),
                 kernel: options.sampling.kernel,
@@ -217,10 +203,6 @@ fn rung_profile(rung: &Rung, state: Option<State>, samples: &[Sample<Figures>]) 
     let median = |estimate: Option<Estimate>| estimate.map_or(0.0, |e| e.median);
     let interval = |estimate: Option<Estimate>| estimate.filter(|_| rates.len() > 1);
     let (rate, ns) = (stats::estimate(&rates), stats::estimate(&ns));
-    let travel = |which: fn(&LineTravel) -> Option<f64>| {
-        let times = samples.iter().filter_map(|s| which(&s.line_travel_ns));
-        stats::median(&times.collect::<Vec<_>>())
-    };
     let mut warnings: Vec<_> = sides.iter().flat_map(doubts).collect();
     let mut newest_first = samples.iter().rev();
     let left = newest_first.find_map(|s| s.figures.left.as_ref());
@@ -241,10 +223,7 @@ fn rung_profile(rung: &Rung, state: Option<State>, samples: &[Sample<Figures>]) 
             })
             .collect(),
         touches_data: rung.touches_data(),
-        line_travel_ns: LineTravel {
-            before: travel(|t| t.before),
-            after: travel(|t| t.after),
-        },
+        line_travel_ns: LineTravel::medians(samples.iter().map(|s| &s.line_travel_ns)),
         sentence: explain::sentence(&rung.id, &sides),
         sides,
         warnings,

@@ -1,10 +1,12 @@
 //! When each trial runs, and what is kept of it: every case once per round, in an order of its own each time.
 
 pub mod by_state;
+pub mod made;
 pub mod plan;
 pub mod sample;
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
@@ -15,15 +17,19 @@ use sample::Sample;
 /// A case whose trials failed so often is not tried again.
 const FAILURES_ALLOWED: usize = 2;
 
-/// How often and in which order.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Cases to measure.
-    pub cases: usize,
+/// What every run of rounds is told.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
     /// Rounds.
     pub rounds: usize,
+    /// CPUs of writer and reader, or of sender and receiver; what works alone runs on the first.
+    pub cpus: (usize, usize),
     /// Seed of the order of trials.
     pub seed: u64,
+    /// What the owner wants to say about the machine.
+    pub label: Option<String>,
+    /// The program whose processes work, see [`crate::worker::COMMAND`].
+    pub program: PathBuf,
 }
 
 /// What happens on the way.
@@ -104,14 +110,15 @@ pub trait Measurement {
 /// Every trial of every case failed.
 pub fn measure<M: Measurement>(
     measurement: &mut M,
-    plan: Plan,
+    cases: usize,
+    options: &RunOptions,
     mut on_event: impl FnMut(Event<'_, M::Run>) -> ControlFlow<()>,
 ) -> Result<M::Run> {
     let mut measured: Vec<Measured<M::Figures>> = Vec::new();
-    measured.resize_with(plan.cases, Measured::default);
+    measured.resize_with(cases, Measured::default);
     let (mut done, mut rounds_done) = (0, 0);
-    let of = plan.cases * plan.rounds;
-    let rounds = plan::rounds(plan.cases, plan.rounds, plan.seed);
+    let of = cases * options.rounds;
+    let rounds = plan::rounds(cases, options.rounds, options.seed);
     'rounds: for (round, order) in rounds.into_iter().enumerate() {
         for case in order {
             let at = done;

@@ -39,10 +39,8 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 ///
 /// `None` when there is no sample, or one is not finite. The order of the samples does not matter.
 ///
-/// With one or two samples there is nothing to resample: the interval is [smallest, largest], and promises nothing.
-/// With few samples no interval made from them alone can keep 95 %; this one holds the true median in 75 % of cases for
-/// 3 samples, 94 % for 5, 87.5 % for 7, 96 % for 9 and for 15 (exact for continuous samples: its ends are then the
-/// samples with rank 1, 1, 2, 2 and 4, counted from either end).
+/// With one or two samples there is nothing to resample: the interval is [smallest, largest], and promises nothing. How often
+/// it holds the true median with more of them stands in `docs/method.md`, and the tests here hold it to that.
 pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     let sorted = sorted(samples)?;
     let n = sorted.len();
@@ -152,10 +150,8 @@ impl fmt::Display for Verdict {
 
 /// Judges a ratio of speeds that comes from `rounds` pairs (see [`paired_ratio`]).
 ///
-/// Faster or slower only if the whole interval lies on one side of 1, and there are at least 5 rounds. With so few
-/// rounds the interval is the whole range, and equally fast rungs leave 1 outside it with probability 2^(1 − rounds):
-/// a coin that lands the same way every time. That is 25 % for 3 rounds, 12.5 % for 4, 6.25 % for 5.
-/// For 7 rounds, where the interval leaves one sample out at either end, it is 12.5 % again; for 9 it is 4 %.
+/// Faster or slower only if the whole interval lies on one side of 1, and there are at least 5 rounds. How often equally fast
+/// rungs seem to differ stands in `docs/method.md`.
 pub fn verdict(ratio: &Estimate, rounds: usize) -> Verdict {
     let [low, high] = ratio.ci95;
     if rounds < MIN_ROUNDS {
@@ -176,11 +172,7 @@ pub fn verdict(ratio: &Estimate, rounds: usize) -> Verdict {
 /// other, or fall below, with probability 2 / C(n + m, n), which `together` times must not exceed 5 %. That takes 4 samples
 /// a side for one ratio, 6 for 20, 7 for 80.
 ///
-/// Two equal runs seem to differ in any of 20 ratios in 4.6 % of cases with 7 samples a side and in 3.8 % with 9, and in a
-/// single ratio in 3.2 % with 5, 4.1 % with 7, 2.9 % with 9: exact for continuous samples in one run a side, whatever their
-/// distribution, since of an odd number of them only the order matters. With an even number it depends on the samples;
-/// simulated with 1 / (1 + exponential noise) it is 9.5 % in any of 20 ratios with 6 samples a side, and in a single one
-/// 6.6 % with 4 and 4.0 % with 6: more than the 5 % that are meant.
+/// How often two equal runs seem to differ stands in `docs/method.md`.
 pub fn unpaired_verdict(ratio: &Estimate, samples: [usize; 2], together: usize) -> Verdict {
     if enough(samples, together) {
         verdict(ratio, MIN_ROUNDS)

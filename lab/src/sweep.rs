@@ -7,17 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::machine::state::State;
 use crate::rounds::Measured;
 use crate::rounds::by_state::{ByState, prevailing, state_warnings};
+use crate::rounds::made::Made;
 use crate::rounds::sample::{Sample, pairs};
 use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
-use crate::worker::config::{Config, PipeSize, ReadWith, WriteWith};
+use crate::worker::config::{Config, ReadWith, WriteWith};
 use crate::worker::round_trip::RoundTrips;
+use crate::worker::sizes::{BufSize, PipeSize};
 
 mod cells;
 #[cfg(test)]
 mod tests;
-pub use cells::{SweepOptions, WARM_UP_S, sweep};
+pub use cells::{LATENCY_S, SweepOptions, WARM_UP_S, sweep};
 
 /// Name and version of the saved form.
 pub const SCHEMA: &str = "fullbore.sweep/2";
@@ -48,18 +50,11 @@ pub struct Sweep {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SweepMethod {
-    /// CPUs of writer and reader.
-    pub cpus: [usize; 2],
-    /// Rounds asked for. Each runs every cell once, in an order of its own.
-    pub rounds: usize,
-    /// Rounds finished.
-    pub rounds_done: usize,
-    /// Seconds at the start of each trial that are not measured.
-    pub warm_up_s: f64,
+    /// What is the same for every run.
+    #[serde(flatten)]
+    pub made: Made,
     /// Seconds of the measured part of each trial.
     pub seconds: f64,
-    /// Seed of the order of trials.
-    pub seed: u64,
     /// Write method.
     pub write_with: WriteWith,
     /// Read method.
@@ -147,8 +142,9 @@ impl Methods {
     /// # Errors
     /// With vmsplice the capacity is half the buffer; and what [`Config::check`] finds.
     pub fn config(&self, buffer: u64, capacity: u64, page: usize) -> fullbore_sys::Result<Config> {
-        let is_half = buffer == capacity.saturating_mul(2);
+        let buf_size = BufSize(buffer);
         let vmsplice = self.write_with == WriteWith::Vmsplice;
+        let is_half = buf_size == BufSize::for_lent_capacity(capacity);
         if vmsplice && !is_half {
             return Err(fullbore_sys::Error::new(
                 "not possible with vmsplice",
@@ -161,7 +157,7 @@ impl Methods {
             read_with: self.read_with,
             pages: self.pages,
             wait: self.wait,
-            buf_size: buffer,
+            buf_size,
             pipe_size: if vmsplice {
                 PipeSize::Leave
             } else {
@@ -195,10 +191,10 @@ impl Sweep {
         self.compare();
         self.warnings = state_warnings(seen, "figures of two CPUs would be higher on near ones");
         let few = self.cells.iter().map(|c| c.samples.len()).min();
-        if self.method.rounds_done < self.method.rounds {
+        if self.method.made.rounds_done < self.method.made.rounds {
             self.warnings.push(format!(
                 "ended early: {} of {} rounds",
-                self.method.rounds_done, self.method.rounds
+                self.method.made.rounds_done, self.method.made.rounds
             ));
         } else if few.is_some_and(|n| n > 0 && n < 3) {
             self.warnings

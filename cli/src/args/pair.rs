@@ -1,7 +1,8 @@
 //! The options of `write` and `read`, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
-use fullbore_lab::worker::config::{Config, PipeSize, ReadWith, UnknownWay, WriteWith};
+use fullbore_lab::worker::config::{Config, ReadWith, UnknownWay, WriteWith};
+use fullbore_lab::worker::sizes::{BufSize, PipeSize};
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result};
@@ -136,7 +137,7 @@ impl PairArgs {
                 },
                 ["--wait", "--busy_loop or --poll"],
             )?,
-            buf_size: self.buf_size,
+            buf_size: BufSize(self.buf_size),
             source: 0,
             ahead: match side {
                 Side::Writer => self.ahead,

@@ -1,7 +1,6 @@
 //! What the commands that measure have in common: what to measure, where, and how results are printed.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Args;
@@ -10,7 +9,7 @@ use fullbore_lab::ladder::rung::{self, Rung};
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_lab::show::escape;
 use fullbore_lab::sys;
-use fullbore_sys::{Error, Result};
+use fullbore_sys::Error;
 use serde::Serialize;
 
 use super::values::Color;
@@ -52,10 +51,7 @@ fn ids() -> PossibleValuesParser {
 }
 
 /// The CPUs of writer and reader: those given, else two that share a cache.
-pub fn cpus(
-    given: Option<(usize, usize)>,
-    machine: &Machine,
-) -> std::result::Result<(usize, usize), Failure> {
+pub fn cpus(given: Option<(usize, usize)>, machine: &Machine) -> Result<(usize, usize), Failure> {
     if let Some((writer, reader)) = given {
         usable(writer)?;
         usable(reader)?;
@@ -77,12 +73,6 @@ pub fn cpus(
 /// Refuses a CPU that was asked for and cannot be used now, and not in the middle of the work.
 pub fn usable(cpu: usize) -> Outcome {
     sys::on_own_thread(|| Ok(sys::pin_to_cpu(cpu)))?.map_err(Failure::Usage)
-}
-
-/// The program that each side of a trial is a process of.
-pub fn this_program() -> Result<PathBuf> {
-    std::env::current_exe()
-        .map_err(|e| Error::system("this program's own file cannot be found", e, "mount /proc"))
 }
 
 /// Prints a result as one JSON document.

@@ -15,7 +15,7 @@ use fullbore_lab::rounds::plan::seconds_per_trial;
 use fullbore_sys::{Error, Result};
 
 use crate::args::rungs;
-use crate::args::values::{Color, trial_seconds, two_cpus};
+use crate::args::values::{trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::{RunArgs, Session};
 use crate::output::table;
@@ -43,14 +43,8 @@ pub struct BandwidthArgs {
     /// CPUs of sender and receiver; what works alone runs on the first [default: two that share a cache]
     #[arg(long, value_parser = two_cpus, value_name = "S,R")]
     pub cpus: Option<(usize, usize)>,
-    /// Print one JSON document instead of the table
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
     pub run: RunArgs,
-    /// Colours in the table
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: Color,
 }
 
 /// The default run takes about so many seconds.
@@ -61,20 +55,16 @@ pub fn run(args: &BandwidthArgs) -> Outcome {
     let cpus = rungs::cpus(args.cpus, &machine)?;
     let rounds = args.rounds as usize;
     let options = BandwidthOptions {
+        run: args.run.options(args.rounds, cpus)?,
         seconds: args
             .seconds
             .unwrap_or_else(|| seconds_per_trial(columns.len(), rounds, BUDGET_S)),
-        rounds,
         columns,
-        cpus,
-        seed: args.run.seed(),
-        label: args.run.label(),
-        program: rungs::this_program()?,
     };
     let session = args.run.session("bandwidth")?;
 
     let run = measure_and_save(&options, machine, &session)?;
-    session.show(&run, args.json, args.color, || {
+    session.show(&run, &args.run, || {
         Ok(bandwidth_table::draw(&run, table::width()))
     })
 }

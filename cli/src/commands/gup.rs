@@ -7,8 +7,8 @@ use fullbore_lab::gup::{self, Gup, GupOptions};
 use fullbore_lab::machine::{Machine, choose_cpus};
 use fullbore_sys::Error;
 
-use crate::args::rungs::{this_program, usable};
-use crate::args::values::{self, Color};
+use crate::args::rungs::usable;
+use crate::args::values;
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::RunArgs;
 
@@ -31,27 +31,18 @@ pub struct GupArgs {
     /// Run on this CPU only [default: one of two that share a cache]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     cpu: Option<usize>,
-    /// Print one JSON document instead of the table
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     run: RunArgs,
-    /// Colours in the table
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    color: Color,
 }
 
 pub fn run(args: &GupArgs) -> Outcome {
     args.cpu.map_or(Ok(()), usable)?;
     let machine = Machine::detect();
     let chosen = || choose_cpus(&machine).map(|pair| pair.writer);
+    let cpu = args.cpu.or_else(chosen).unwrap_or_default();
     let options = GupOptions {
-        rounds: args.rounds as usize,
+        run: args.run.options(args.rounds, (cpu, cpu))?,
         seconds: args.seconds,
-        seed: args.run.seed(),
-        cpu: args.cpu.or_else(chosen),
-        label: args.run.label(),
-        program: this_program()?,
     };
     let session = args.run.session("gup")?;
     let result = session.saved_as_it_goes(
@@ -59,9 +50,7 @@ pub fn run(args: &GupArgs) -> Outcome {
         |_| String::new(),
         |on_event| gup::measure(&options, machine, on_event),
     )?;
-    session.show(&result, args.json, args.color, || {
-        Ok(gup_table::draw(&result))
-    })?;
+    session.show(&result, &args.run, || Ok(gup_table::draw(&result)))?;
     judged(&result)
 }
 

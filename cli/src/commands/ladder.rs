@@ -13,7 +13,7 @@ use fullbore_lab::worker::timing::Until;
 use fullbore_sys::Result;
 
 use crate::args::rungs::{self, RungArgs};
-use crate::args::values::{Color, positive_size, trial_seconds, two_cpus};
+use crate::args::values::{positive_size, trial_seconds, two_cpus};
 use crate::output::failure::{Outcome, complain};
 use crate::output::session::{RunArgs, Session};
 use crate::output::table;
@@ -47,14 +47,8 @@ pub struct LadderArgs {
     /// Say what each rung changes, and why that helps, and measure nothing
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Print one JSON document instead of the table
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     run: RunArgs,
-    /// Colours in the table
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    color: Color,
 }
 
 /// The default run takes about so many seconds.
@@ -63,7 +57,7 @@ const BUDGET_S: f64 = 45.0;
 pub fn run(args: &LadderArgs) -> Outcome {
     let rungs = args.rungs.chosen();
     if args.explain {
-        return rungs::print(&explanation(&rungs), args.color);
+        return rungs::print(&explanation(&rungs), args.run.color);
     }
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
@@ -72,7 +66,7 @@ pub fn run(args: &LadderArgs) -> Outcome {
         None => (rungs, Vec::new()),
     };
     let options = LadderOptions {
-        rounds: args.rounds as usize,
+        run: args.run.options(args.rounds, cpus)?,
         until: match (args.bytes, args.seconds) {
             (Some(bytes), _) => Until::Bytes(bytes),
             (None, Some(seconds)) => Until::Seconds(seconds),
@@ -82,17 +76,13 @@ pub fn run(args: &LadderArgs) -> Outcome {
                 BUDGET_S,
             )),
         },
-        cpus,
         more_cpus,
-        seed: args.run.seed(),
-        label: args.run.label(),
-        program: rungs::this_program()?,
         rungs,
     };
     let session = args.run.session("ladder")?;
 
     let run = climb_and_save(&options, machine, &session)?;
-    session.show(&run, args.json, args.color, || {
+    session.show(&run, &args.run, || {
         Ok(ladder_table::draw(&run, table::width()))
     })
 }

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fullbore_lab::worker::config::{Config, PipeSize};
+use fullbore_lab::worker::config::Config;
 use fullbore_lab::worker::side::{Counters, Path};
+use fullbore_lab::worker::sizes::PipeSize;
 use fullbore_sys::size::Size;
 use fullbore_sys::{Error, Result};
 
@@ -70,7 +71,7 @@ pub fn describe(side: &str, config: &Config, path: &Path) {
         "{side}: {}, wait {}, buffer {}, pipe {capacity}{}",
         path.way,
         path.wait,
-        Size(config.buf_size),
+        config.buf_size,
         match config.pipe_size {
             PipeSize::Exactly(_) => " (as asked)",
             PipeSize::Leave | PipeSize::Largest => "",

@@ -9,7 +9,7 @@ use fullbore_lab::profile::{self, ProfileOptions, explain, flame, sample};
 use fullbore_sys::{Error, Result};
 
 use crate::args::rungs::{self, RungArgs};
-use crate::args::values::{Color, trial_seconds, two_cpus};
+use crate::args::values::{trial_seconds, two_cpus};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::saved::Place;
 use crate::output::session::RunArgs;
@@ -39,14 +39,8 @@ pub struct ProfileArgs {
     /// Show what lies below this function instead: its callees with their shares
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
     symbol: Option<String>,
-    /// Print one JSON document instead of bars
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     run: RunArgs,
-    /// Colours in the bars
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    color: Color,
 }
 
 pub fn run(args: &ProfileArgs) -> Outcome {
@@ -63,14 +57,10 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
     let session = args.run.session("profile")?;
     let options = ProfileOptions {
-        rounds: args.rounds as usize,
+        run: args.run.options(args.rounds, cpus)?,
         seconds: args.seconds,
         sampling,
         warning,
-        cpus,
-        seed: args.run.seed(),
-        label: args.run.label(),
-        program: rungs::this_program()?,
         rungs,
     };
     let name = |case: usize| options.rungs[case].id.to_string();
@@ -81,7 +71,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     if let Some(place) = session.place() {
         session.saved(save_stacks(&profile, place));
     }
-    session.show(&profile, args.json, args.color, || {
+    session.show(&profile, &args.run, || {
         text(&profile, args.symbol.as_deref())
     })
 }

@@ -179,7 +179,7 @@ fn human_line(config: &Config, result: &ReadResult) -> String {
     format!(
         "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
         result.gib_per_s,
-        Size(config.buf_size),
+        config.buf_size,
         result.calls - result.eagain,
         Size(result.bytes),
     )
@@ -204,7 +204,7 @@ fn csv_line(config: &Config, result: &ReadResult) -> String {
         "{:.6},{},{},{},{}",
         result.gib_per_s,
         result.bytes,
-        config.buf_size,
+        config.buf_size.0,
         result.path.capacity.unwrap_or(0),
         flags.join(",")
     )

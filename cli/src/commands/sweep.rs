@@ -2,16 +2,15 @@
 
 use clap::{Args, ValueEnum};
 use fullbore_lab::machine::Machine;
-use fullbore_lab::sweep::{Methods, Sweep, SweepOptions, WARM_UP_S};
+use fullbore_lab::sweep::{LATENCY_S, Methods, Sweep, SweepOptions, WARM_UP_S};
 use fullbore_lab::worker::config::{ReadWith, WriteWith};
+use fullbore_lab::worker::sizes::BufSize;
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
 use fullbore_sys::{Error, Result, capacity};
 
-use crate::args::rungs::{cpus, this_program};
-use crate::args::values::{
-    Color, pages, read_method, size, trial_seconds, two_cpus, wait, write_method,
-};
+use crate::args::rungs::cpus;
+use crate::args::values::{pages, read_method, size, trial_seconds, two_cpus, wait, write_method};
 use crate::output::failure::{Failure, Outcome};
 use crate::output::session::{RunArgs, Session};
 
@@ -57,14 +56,8 @@ pub struct SweepArgs {
     /// CPUs of writer and reader [default: two that share a cache]
     #[arg(long, value_parser = two_cpus, value_name = "W,R")]
     cpus: Option<(usize, usize)>,
-    /// Print one JSON document instead of the map
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     run: RunArgs,
-    /// Colours in the map
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    color: Color,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,8 +77,6 @@ fn name(preset: &Preset) -> Option<String> {
 const BUDGET_S: f64 = 45.0;
 /// A trial costs so many seconds beyond its measured part: warm-up, two processes to start, looks at the machine.
 const OVERHEAD_S: f64 = WARM_UP_S + 0.04;
-/// Round trips of one byte, after a trial.
-const LATENCY_S: f64 = 0.06;
 
 pub fn run(args: &SweepArgs) -> Outcome {
     let machine = Machine::detect();
@@ -100,35 +91,31 @@ pub fn run(args: &SweepArgs) -> Outcome {
     let (buffers, capacities) = sizes(args, methods, page)?;
     let rounds = args
         .rounds
-        .unwrap_or(if args.preset.is_some() { 9 } else { 5 }) as usize;
+        .unwrap_or(if args.preset.is_some() { 9 } else { 5 });
     let cells = if methods.write_with == WriteWith::Vmsplice {
         capacities.len() // the others cannot be
     } else {
         buffers.len() * capacities.len()
     };
     let options = SweepOptions {
+        run: args.run.options(rounds, cpus)?,
         seconds: args.seconds.unwrap_or_else(|| {
             let overhead = OVERHEAD_S + args.preset.map_or(0.0, |_| LATENCY_S);
-            (BUDGET_S / (cells * rounds) as f64 - overhead).clamp(0.1, 1.0)
+            (BUDGET_S / cells as f64 / f64::from(rounds) - overhead).clamp(0.1, 1.0)
         }),
         buffers,
         capacities,
         methods,
         latency: args.preset.is_some(),
-        rounds,
-        cpus,
-        seed: args.run.seed(),
-        label: args.run.label(),
         preset: args.preset.as_ref().and_then(name),
-        program: this_program()?,
     };
     let session = args.run.session("sweep")?;
 
     let sweep = sweep_and_save(&options, machine, &session)?;
-    session.show(&sweep, args.json, args.color, || {
+    session.show(&sweep, &args.run, || {
         Ok(match args.preset {
             Some(Preset::PagesInFlight) => pages_in_flight::draw(&sweep),
-            None => map::draw(&sweep, map::shades(args.color)),
+            None => map::draw(&sweep, map::shades(args.run.color)),
         })
     })
 }
@@ -163,11 +150,17 @@ fn sizes(
         asked => asked.to_vec(),
     };
     let buffers = match (&args.buf_size[..], methods.write_with) {
-        ([], WriteWith::Vmsplice) => capacities.iter().map(|c| c.saturating_mul(2)).collect(),
+        ([], WriteWith::Vmsplice) => lent(&capacities),
         ([], _) => [1, 4, 16, 64, 256].map(|pages| pages * page).to_vec(),
         (asked, _) => asked.to_vec(),
     };
     Ok((buffers, capacities))
+}
+
+/// The buffers of these capacities, where pages are lent.
+fn lent(capacities: &[u64]) -> Vec<u64> {
+    let buffers = capacities.iter().map(|c| BufSize::for_lent_capacity(*c).0);
+    buffers.collect()
 }
 
 fn largest_granted() -> Result<u64> {

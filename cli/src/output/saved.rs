@@ -1,13 +1,14 @@
 //! Saved runs: JSON whole, tables as CSV, each written so that a reader never sees half a file.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullbore_sys::{Error, Result};
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 /// Where one run is saved.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Place {
         let writable = if json.exists() {
             File::options().append(true).open(json).map(drop)
         } else {
-            Part::beside(json).map(drop)
+            part_beside(json).map(drop)
         };
         writable.map_err(|e| not_saved(json, e))?;
         Ok(Self {
@@ -55,7 +56,7 @@ impl Place {
             + "-"
             + kind;
         std::fs::create_dir_all(&runs)
-            .and_then(|()| Part::beside(&runs.join(&name)).map(drop))
+            .and_then(|()| part_beside(&runs.join(&name)).map(drop))
             .map_err(|e| not_saved(&runs, e))?;
         Ok(Self {
             json: OnceLock::new(),
@@ -154,43 +155,32 @@ fn not_saved(path: &Path, e: io::Error) -> Error {
     )
 }
 
-/// A file until it is complete, under a name that nobody else has: a new one, never a file or a link that was there. Gone
-/// when dropped.
-struct Part {
-    file: File,
-    path: PathBuf,
+/// A file until it is complete, in the directory of `path`, under a name that nobody else has. Gone when dropped.
+fn part_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = directory_of(path);
+    tempfile::Builder::new()
+        .prefix(".fullbore-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666)) // less the umask
+        .tempfile_in(directory)
+        .map_err(|e| with_directory(directory, e))
 }
 
-impl Part {
-    /// In the directory of `path`.
-    fn beside(path: &Path) -> io::Result<Self> {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let n = MADE.fetch_add(1, Ordering::Relaxed);
-            // Unlike one made of the file's name, this is never too long.
-            let name = format!(".fullbore-{}-{n}.part", std::process::id());
-            let path = path.with_file_name(name);
-            match File::create_new(&path) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                Ok(file) => return Ok(Self { file, path }),
-                Err(e) => return Err(with_path(&path, e)),
-            }
-        }
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => directory,
+        _ => Path::new("."),
     }
 }
 
 /// An error that names the directory in which it happened, since that is where permissions and space are wanting.
-fn with_path(path: &Path, e: io::Error) -> io::Error {
-    let directory = match path.parent() {
-        Some(directory) if directory != Path::new("") => directory,
-        _ => Path::new("."),
-    };
+fn with_directory(directory: &Path, e: io::Error) -> io::Error {
+    // Without the name that was tried.
+    let cause = e.raw_os_error().or_else(|| {
+        let inner = e.get_ref()?.source()?.downcast_ref::<io::Error>()?;
+        inner.raw_os_error()
+    });
+    let e = cause.map_or(e, io::Error::from_raw_os_error);
     let text = Error::system("", e, "").to_string();
     let why = text.trim_start_matches(": ");
     io::Error::other(format!("{why} (in the directory {})", directory.display()))
@@ -212,9 +202,9 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// Writes a file that nobody ever sees half of. Where that fails, what was there before stays.
 fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
-    let mut part = Part::beside(path)?;
-    part.file.write_all(content.as_ref())?;
-    std::fs::rename(&part.path, path)
+    let mut part = part_beside(path)?;
+    part.write_all(content.as_ref())?;
+    part.persist(path).map(drop).map_err(|e| e.error)
 }
 
 #[cfg(test)]
@@ -222,21 +212,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_links_of_others_are_left_alone() {
+    fn a_link_is_replaced_and_what_it_leads_to_left_alone_with_the_rights_that_the_umask_leaves() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        std::fs::write(at("run.json.part"), "mine").unwrap();
         std::fs::write(at("victim"), "precious").unwrap();
-        for n in 0..1000 {
-            let name = format!(".fullbore-{}-{n}.part", std::process::id());
-            std::os::unix::fs::symlink(at("victim"), at(&name)).unwrap();
-        }
+        std::os::unix::fs::symlink(at("victim"), at("run.json")).unwrap();
         replace(&at("run.json"), "result").unwrap();
         let read = |name| std::fs::read_to_string(at(name)).unwrap();
-        assert_eq!(read("run.json.part"), "mine");
-        assert_eq!(read("victim"), "precious");
-        assert_eq!(read("run.json"), "result");
+        assert_eq!(
+            (read("victim"), read("run.json")),
+            ("precious".into(), "result".into())
+        );
         assert!(!at("run.json").is_symlink());
+        let mode = |name| std::fs::metadata(at(name)).unwrap().permissions().mode();
+        assert_eq!(mode("run.json"), mode("victim"));
     }
 
     #[test]

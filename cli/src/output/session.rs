@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use fullbore_lab::rounds::Event;
+use fullbore_lab::rounds::{Event, RunOptions};
 use fullbore_lab::sys::start;
 use fullbore_sys::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,15 +53,26 @@ pub struct RunArgs {
     /// Seed of the order of trials [default: the time]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     seed: Option<u64>,
+    /// Print one JSON document instead of what is for people
+    #[arg(long)]
+    json: bool,
+    /// Colours in what is printed for people
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
 }
 
 impl RunArgs {
-    pub fn label(&self) -> Option<String> {
-        self.label.clone()
-    }
-
-    pub fn seed(&self) -> u64 {
-        self.seed.unwrap_or_else(seed_of_now)
+    /// What the lab is told of a run of so many rounds on these CPUs.
+    pub fn options(&self, rounds: u32, cpus: (usize, usize)) -> Result<RunOptions> {
+        Ok(RunOptions {
+            rounds: rounds as usize,
+            cpus,
+            seed: self.seed.unwrap_or_else(|| now().as_nanos() as u64),
+            label: self.label.clone(),
+            program: std::env::current_exe().map_err(|e| {
+                Error::system("this program's own file cannot be found", e, "mount /proc")
+            })?,
+        })
     }
 
     /// Whether standard output gets the run itself, as JSON.
@@ -75,15 +86,13 @@ impl RunArgs {
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
-        let is_to_stdout = self.is_to_stdout();
         let place = match &self.out {
-            _ if self.no_save || is_to_stdout => None,
+            _ if self.no_save || self.is_to_stdout() => None,
             Some(file) => Some(Place::file(file)?),
             None => Some(Place::new_in_state(now().as_secs(), kind)?),
         };
         Ok(Session {
             place,
-            is_to_stdout,
             interrupted,
             not_saved: OnceLock::new(),
         })
@@ -93,8 +102,6 @@ impl RunArgs {
 /// One run of a command that measures: where it is saved, if anywhere, and whether Ctrl-C has ended it.
 pub struct Session {
     place: Option<Place>,
-    /// Shown as JSON, whatever else was asked.
-    is_to_stdout: bool,
     interrupted: Arc<AtomicBool>,
     /// Why not everything that was measured is saved; printed when the result is shown.
     not_saved: OnceLock<Error>,
@@ -161,15 +168,14 @@ impl Session {
     pub fn show(
         &self,
         result: &impl Serialize,
-        json: bool,
-        color: Color,
+        args: &RunArgs,
         text: impl FnOnce() -> Result<String>,
     ) -> Outcome {
         let not_saved = self.not_saved.get();
-        if json || self.is_to_stdout {
+        if args.json || args.is_to_stdout() {
             print_json(result)?;
         } else {
-            print(&text()?, color)?;
+            print(&text()?, args.color)?;
             if let Some(place) = self.place.as_ref().filter(|_| not_saved.is_none()) {
                 complain(&format!("saved in {}", place.json().display()));
             }
@@ -182,11 +188,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// A seed for the order of trials, where none was given.
-pub fn seed_of_now() -> u64 {
-    now().as_nanos() as u64
 }
 
 /// The time since 1970 UTC.

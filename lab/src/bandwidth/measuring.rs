@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result};
 
@@ -16,7 +15,8 @@ use crate::ladder::{WARM_UP_S, rung, rung_trial};
 use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::rounds::by_state::{seen, state_warnings};
-use crate::rounds::{Event, Measured, Measurement, Plan};
+use crate::rounds::made::Made;
+use crate::rounds::{Event, Measured, Measurement, RunOptions};
 use crate::saved::head::Head;
 use crate::worker::files;
 use crate::worker::order::{Job, Order, Report, Work};
@@ -29,20 +29,12 @@ use crate::worker::timing::{Time, Until};
 /// What to measure and how.
 #[derive(Clone, Debug)]
 pub struct BandwidthOptions {
+    /// What every run is told.
+    pub run: RunOptions,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Rounds.
-    pub rounds: usize,
     /// Measured seconds of each trial.
     pub seconds: f64,
-    /// CPU of the sender or of what works alone, and CPU of the receiver.
-    pub cpus: (usize, usize),
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Measures. After each event `on_event` decides whether to go on; the run so far is returned either way.
@@ -55,12 +47,8 @@ pub fn measure(
     on_event: impl FnMut(Event<'_, BandwidthRun>) -> ControlFlow<()>,
 ) -> Result<BandwidthRun> {
     let mut columns = Columns::new(options, machine);
-    let plan = Plan {
-        cases: options.columns.len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    crate::rounds::measure(&mut columns, plan, on_event)
+    let cases = options.columns.len();
+    crate::rounds::measure(&mut columns, cases, &options.run, on_event)
 }
 
 /// What the trials of a run have in common.
@@ -81,7 +69,7 @@ impl Measurement for Columns<'_> {
 
     fn trial(&mut self, case: usize) -> Result<(Figures, Conditions)> {
         let column = &self.options.columns[case];
-        let (one, other) = self.options.cpus;
+        let (one, other) = self.options.run.cpus;
         let cpus = match column.how {
             How::Alone(_) => (one, one),
             _ => (one, other),
@@ -104,12 +92,8 @@ impl Measurement for Columns<'_> {
         BandwidthRun {
             head: self.head.clone(),
             method: BandwidthMethod {
-                cpus: [options.cpus.0, options.cpus.1],
-                rounds: options.rounds,
-                rounds_done,
+                made: Made::new(&options.run, rounds_done, WARM_UP_S),
                 seconds: options.seconds,
-                warm_up_s: WARM_UP_S,
-                seed: options.seed,
                 message_bytes: MESSAGE as u64,
                 memory_bytes: self.size.bytes,
                 file_system: self.source.as_ref().ok().map(files::file_system),
@@ -139,7 +123,7 @@ impl<'a> Columns<'a> {
         };
         Self {
             options,
-            head: Head::new(SCHEMA, options.label.clone(), machine),
+            head: Head::new(SCHEMA, options.run.label.clone(), machine),
             source: needed_by(|work| {
                 matches!(
                     work,
@@ -157,15 +141,15 @@ impl<'a> Columns<'a> {
         let rung = rungs.iter().find(|r| r.id == id);
         let rung = rung.ok_or_else(|| Error::new(id, "there is no such rung", ""))?;
         let until = Until::Seconds(self.options.seconds);
-        let trial = rung_trial(rung, self.options.cpus, WARM_UP_S, until);
-        let reports = pair::run(&self.options.program, &[trial])?;
+        let trial = rung_trial(rung, self.options.run.cpus, WARM_UP_S, until);
+        let reports = pair::run(&self.options.run.program, &[trial])?;
         let sides = reports.iter().flat_map(|r| [&r.reader, &r.writer]);
         Ok(rates(&sides.collect::<Vec<_>>()))
     }
 
     /// Processes of our own.
     fn processes(&self, column: &Column) -> Result<Figures> {
-        let (one, other) = self.options.cpus;
+        let (one, other) = self.options.run.cpus;
         let task = |work, cpu, descriptors, measures: bool| Task {
             order: Order {
                 job: Job::Column(work, self.size.bytes),
@@ -201,7 +185,7 @@ impl<'a> Columns<'a> {
             }
             How::Rung(_) => Vec::new(),
         };
-        let mut processes = Processes::start(&self.options.program, tasks)?;
+        let mut processes = Processes::start(&self.options.run.program, tasks)?;
         processes.release()?;
         let reports = processes.reports()?;
         if let Some(Report::RoundTrips(trips)) = reports.first() {

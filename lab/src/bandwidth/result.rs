@@ -6,6 +6,7 @@ use super::column::Group;
 use super::year_2005::Row2005;
 use crate::machine::state::State;
 use crate::rounds::by_state::ByState;
+use crate::rounds::made::Made;
 use crate::rounds::sample::Sample;
 use crate::saved::head::Head;
 use crate::stats::Estimate;
@@ -42,18 +43,11 @@ pub struct BandwidthRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthMethod {
-    /// CPU of the sender or of what works alone, and CPU of the receiver.
-    pub cpus: [usize; 2],
-    /// Rounds asked for.
-    pub rounds: usize,
-    /// Rounds finished.
-    pub rounds_done: usize,
+    /// What is the same for every run.
+    #[serde(flatten)]
+    pub made: Made,
     /// Measured seconds of each trial.
     pub seconds: f64,
-    /// Seconds before that are not measured.
-    pub warm_up_s: f64,
-    /// Seed of the order of trials.
-    pub seed: u64,
     /// Bytes per call where messages or files are moved.
     pub message_bytes: u64,
     /// Bytes of each buffer and file.

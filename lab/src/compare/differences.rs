@@ -84,9 +84,9 @@ fn method(run: &Saved, push: &mut impl FnMut(&str, String)) {
     let cpus = |[writer, reader]: [usize; 2]| format!("{writer}, {reader}");
     match run {
         Saved::Ladder(run) => {
-            push("CPUs of writer and reader", cpus(run.method.cpus));
+            push("CPUs of writer and reader", cpus(run.method.made.cpus));
             push("pairs at once", (run.method.pairs.len() + 1).to_string());
-            push("rounds", run.method.rounds_done.to_string());
+            push("rounds", run.method.made.rounds_done.to_string());
             let each = match run.method.until {
                 Until::Seconds(s) => format!("{s:.2} s"),
                 Until::Bytes(n) => Size(n).to_string(),
@@ -95,8 +95,8 @@ fn method(run: &Saved, push: &mut impl FnMut(&str, String)) {
         }
         Saved::Sweep(sweep) => {
             let method = &sweep.method;
-            push("CPUs of writer and reader", cpus(method.cpus));
-            push("rounds", method.rounds_done.to_string());
+            push("CPUs of writer and reader", cpus(method.made.cpus));
+            push("rounds", method.made.rounds_done.to_string());
             push("length of a trial", format!("{:.2} s", method.seconds));
             push("write method", method.write_with.to_string());
             push("read method", method.read_with.to_string());
@@ -105,8 +105,8 @@ fn method(run: &Saved, push: &mut impl FnMut(&str, String)) {
         }
         Saved::Bandwidth(run) => {
             let method = &run.method;
-            push("CPUs", cpus(method.cpus));
-            push("rounds", method.rounds_done.to_string());
+            push("CPUs", cpus(method.made.cpus));
+            push("rounds", method.made.rounds_done.to_string());
             push("length of a trial", format!("{:.2} s", method.seconds));
             push("message", Size(method.message_bytes).to_string());
             push("buffer", Size(method.memory_bytes).to_string());

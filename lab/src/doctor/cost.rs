@@ -12,7 +12,7 @@ use crate::machine::travel;
 use crate::machine::{CpuTicks, Machine, choose_cpus, cpu_ticks, steal_share};
 use crate::stats::{Estimate, estimate};
 use crate::sys;
-use crate::worker::round_trip::{between_threads, trip};
+use crate::worker::round_trip::{echo, trip};
 
 /// Each figure takes so long.
 const TIME: Duration = Duration::from_millis(25);
@@ -107,10 +107,29 @@ fn thinned(batches: &[f64]) -> Option<Estimate> {
 }
 
 /// Two threads send a byte back and forth through two pipes and sleep in between.
-fn wake_up(cpus: [usize; 2]) -> Result<Option<Estimate>> {
-    let no_pipe = |e| Error::system("a pipe cannot be made", e, "");
-    let pipes = [pipe().map_err(no_pipe)?, pipe().map_err(no_pipe)?];
-    let batches = between_threads(pipes, (cpus[0], cpus[1]), round_trips)?;
+fn wake_up([one, other]: [usize; 2]) -> Result<Option<Estimate>> {
+    let broken = |e| Error::system("latency cannot be measured", e, "run it again");
+    let (there, back) = (pipe().map_err(broken)?, pipe().map_err(broken)?);
+    let batches = std::thread::scope(|scope| {
+        // Each thread owns the ends it uses: when one ends, the other sees end of file or EPIPE and ends, too.
+        let (echo_in, echo_out) = (there.0, back.1);
+        let echo = std::thread::Builder::new().spawn_scoped(scope, move || {
+            sys::pin_to_cpu(other)?;
+            echo(&echo_in, &echo_out).map_err(broken)
+        });
+        let echo = echo.map_err(broken)?;
+        let (to, from) = (there.1, back.0);
+        let batches = sys::on_own_thread(move || {
+            sys::pin_to_cpu(one)?;
+            round_trips(&to, &from).map_err(broken)
+        });
+        let echoed = echo
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Where both fail, the one that could not start is the reason.
+        echoed?;
+        batches
+    })?;
     Ok(thinned(&batches))
 }
 

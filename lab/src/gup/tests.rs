@@ -1,21 +1,17 @@
 use super::*;
 use crate::machine::state::{LineTravel, State};
 
-fn sample(round: usize, ns_per_page: f64) -> Sample<Timing> {
+fn sample(round: usize, ns_per_page: f64) -> Sample<Costs<f64>> {
     let conditions = Conditions {
         state: State::OneCpu,
         line_travel_ns: LineTravel::default(),
         steal: None,
     };
-    let timing = Timing {
-        ns_per_page,
-        beyond_tee_ns_per_page: None,
-        vmsplice_ns_per_page: None,
-        tee_ns_per_page: None,
-        splice_ns_per_page: None,
-        put_ns_per_page: None,
+    let costs = Costs {
+        ns_per_page: Some(ns_per_page),
+        ..Costs::default()
     };
-    Sample::new(round, conditions, timing)
+    Sample::new(round, conditions, costs)
 }
 
 fn rows(small: &[f64], huge: &[f64]) -> Vec<Row> {

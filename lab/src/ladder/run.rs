@@ -1,5 +1,7 @@
 //! A run: all trials of one climb, and what they say. This is what is saved.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::rung::{Place, Rung, Series};
@@ -7,6 +9,7 @@ use crate::machine::memory_rates::MemoryRates;
 use crate::machine::state::{LineTravel, State};
 use crate::rounds::Measured;
 use crate::rounds::by_state::{ByState, prevailing, seen};
+use crate::rounds::made::Made;
 use crate::rounds::sample::{self, NOTICEABLE, Sample, in_rounds};
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
@@ -39,25 +42,31 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
+impl Run {
+    /// What was measured in other states than the one that prevailed, by state.
+    #[must_use]
+    pub fn apart(&self) -> BTreeMap<State, Vec<&RungResult>> {
+        let mut states = BTreeMap::<_, Vec<_>>::new();
+        for result in self.rungs.iter().flat_map(|r| &r.apart) {
+            let state = result.state.unwrap_or(State::Unknown);
+            states.entry(state).or_default().push(result);
+        }
+        states
+    }
+}
+
 /// How the trials of a run were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LadderMethod {
-    /// CPUs of writer and reader.
-    pub cpus: [usize; 2],
+    /// What is the same for every run.
+    #[serde(flatten)]
+    pub made: Made,
     /// CPUs of all pairs, where several ran at once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub pairs: Vec<[usize; 2]>,
-    /// Rounds asked for.
-    pub rounds: usize,
-    /// Rounds finished.
-    pub rounds_done: usize,
-    /// Seconds at the start of each trial that are not measured.
-    pub warm_up_s: f64,
     /// End of the measured part of each trial.
     pub until: Until,
-    /// Seed of the order of trials.
-    pub seed: u64,
 }
 
 /// What one trial of a rung gave.
@@ -223,22 +232,16 @@ fn one_state(
         )
     };
     let both = |value: fn(&SideReport) -> u64| median(&|f| f.per_gib(|side| value(side) as f64));
-    let travel = |which: fn(&LineTravel) -> Option<f64>| {
-        let times = samples.iter().filter_map(|s| which(&s.line_travel_ns));
-        stats::median(&times.collect::<Vec<_>>())
-    };
     let rates: Vec<_> = samples.iter().map(|s| s.figures.gib_per_s).collect();
     let gib_per_s = stats::estimate(&rates);
-    let to_baseline = baseline.map(|(_, b)| pairs(b)).unwrap_or_default();
-    let ratio_to_baseline = stats::paired_ratio(&to_baseline);
-    RungResult {
+    let mut result = RungResult {
         id: rung.id.to_string(),
         series: Some(rung.series),
         state,
         ratio_to_first: first.and_then(|f| stats::paired_ratio(&pairs(f))),
-        baseline: baseline.map(|(id, _)| id.to_owned()),
-        verdict: ratio_to_baseline.map(|r| stats::verdict(&r, to_baseline.len())),
-        ratio_to_baseline,
+        baseline: None,
+        verdict: None,
+        ratio_to_baseline: None,
         ns_per_page: gib_per_s.map(|e| 4096e9 / (e.median * (1u64 << 30) as f64)),
         cpu_s_per_gib: median(&PairFigures::cpu_s_per_gib),
         calls_per_gib: both(|s| s.calls),
@@ -251,13 +254,25 @@ fn one_state(
             writer: s.figures.writer.path.clone(),
             reader: s.figures.reader.path.clone(),
         }),
-        line_travel_ns: LineTravel {
-            before: travel(|t| t.before),
-            after: travel(|t| t.after),
-        },
+        line_travel_ns: LineTravel::medians(samples.iter().map(|s| &s.line_travel_ns)),
         warnings: doubts(rung, &samples),
         samples,
         refused: None,
+    };
+    result.compare(baseline);
+    result
+}
+
+impl RungResult {
+    /// Compares it with a rung of this name and these trials.
+    pub(crate) fn compare(&mut self, baseline: Option<(&str, &[Sample<PairFigures>])>) {
+        let rate = |f: &PairFigures| f.gib_per_s;
+        let pairs = baseline.map(|(_, b)| sample::pairs(&self.samples, b, rate, rate));
+        let pairs = pairs.unwrap_or_default();
+        self.baseline = baseline.map(|(id, _)| id.to_owned());
+        self.ratio_to_baseline = stats::paired_ratio(&pairs);
+        let verdict = |r| stats::verdict(&r, pairs.len());
+        self.verdict = self.ratio_to_baseline.map(verdict);
     }
 }
 

@@ -8,7 +8,8 @@ use fullbore_sys::wait::Wait;
 
 use serde::{Deserialize, Serialize};
 
-use crate::worker::config::{Config, POOL, PipeSize, ReadWith, WriteWith};
+use crate::worker::config::{Config, POOL, ReadWith, WriteWith};
+use crate::worker::sizes::{BufSize, PipeSize};
 
 /// Where the two sides run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +149,7 @@ const MIB: u64 = 1 << 20;
 fn large(read_with: ReadWith, wait: Wait) -> Config {
     let capacity = capacity::limit().map_or(MIB, |l| (l as u64).clamp(64 << 10, MIB));
     Config {
-        buf_size: 2 * capacity,
+        buf_size: BufSize::for_lent_capacity(capacity),
         pipe_size: PipeSize::Largest,
         ..pair(WriteWith::Vmsplice, read_with, PageKind::Huge, wait)
     }
@@ -303,7 +304,7 @@ fn copied_new_data() -> Vec<Rung> {
             "vmsplice-read-huge-busy",
             "the article's vmsplice with a reader that copies, spinning, 2 MiB buffers and a 1 MiB pipe: what re-used pages can do",
             Config {
-                buf_size: 2 * MIB,
+                buf_size: BufSize::for_lent_capacity(MIB),
                 ..pair(Vmsplice, Read, Huge, Spin)
             },
         )

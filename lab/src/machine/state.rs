@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::travel::{Distance, distance};
+use crate::stats;
 
 /// Travel time of a cache line between the two CPUs, in ns, one way. Absent where both sides share a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,17 @@ impl std::fmt::Display for State {
 }
 
 impl LineTravel {
+    /// Medians of several.
+    pub(crate) fn medians<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let median = |which: fn(&Self) -> Option<f64>| {
+            stats::median(&all.clone().filter_map(which).collect::<Vec<_>>())
+        };
+        Self {
+            before: median(|t| t.before),
+            after: median(|t| t.after),
+        }
+    }
+
     /// The state these two times stand for.
     #[must_use]
     pub fn state(&self) -> State {

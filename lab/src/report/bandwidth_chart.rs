@@ -76,7 +76,7 @@ pub(super) fn rates(run: &BandwidthRun, id: &str) -> Chart {
             machine_line(&run.head.machine),
             format!(
                 "Medians of up to {} trials, {} per call{place}.",
-                run.method.rounds_done,
+                run.method.made.rounds_done,
                 bytes(run.method.message_bytes)
             ),
             scale.into(),
@@ -89,6 +89,7 @@ pub(super) fn rates(run: &BandwidthRun, id: &str) -> Chart {
 fn bar(column: &ColumnResult, prevailing: Option<State>) -> Bar {
     let mb = column.mb_per_s.and_then(|e| drawable(e.median));
     Bar {
+        heading: None,
         label: labelled(name(column), column.state, prevailing),
         value: value_of(column.gib_per_s.map(|e| e.median), &column.refused),
         interval: column
@@ -136,6 +137,7 @@ pub(super) fn trips(run: &BandwidthRun, id: &str) -> Option<Chart> {
 
 fn trip(latency: &LatencyResult, prevailing: Option<State>) -> Bar {
     Bar {
+        heading: None,
         label: labelled(&latency.title, latency.state, prevailing),
         value: value_of(latency.us.map(|us| us.median), &latency.refused),
         interval: latency.us.map(|us| [us.median, us.p99]),

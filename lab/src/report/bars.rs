@@ -9,6 +9,8 @@ use crate::show::number::number;
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
+    /// What stands above this bar and those after it.
+    pub heading: Option<String>,
     pub label: String,
     /// Why there is no bar, where there is none.
     pub value: Result<f64, &'static str>,
@@ -68,6 +70,8 @@ const MOST: usize = 120;
 
 /// What stands beside a note: a mark and the gap before it.
 const MARK: f64 = 16.0;
+/// Height of a heading.
+const HEADING: f64 = 21.0;
 /// Between columns.
 const GAP: f64 = 12.0;
 
@@ -119,7 +123,9 @@ impl Bars {
         let mut y = top;
         let mut rows = Vec::new();
         for (i, bar) in bars.iter().enumerate() {
-            if i > 0 && bars[i - 1].by_reference != bar.by_reference {
+            if bar.heading.is_some() {
+                y += if i > 0 { HEADING + 5.0 } else { HEADING };
+            } else if i > 0 && bars[i - 1].by_reference != bar.by_reference {
                 y += 9.0;
             }
             rows.push((y, bar));
@@ -259,6 +265,9 @@ impl Bars {
         };
         html! {
             g {
+                @if let Some(heading) = &bar.heading {
+                    text.strong x="0" y=(text_y - HEADING) { (safe(heading)) }
+                }
                 text x="0" y=(text_y) { (TEXT.fitted(&safe(&bar.label), room)) }
                 @match value {
                     Err(_) => {

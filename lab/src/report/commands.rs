@@ -38,24 +38,25 @@ fn ladder(run: &Run) -> String {
         .filter(|id| method.pairs.is_empty() || is_rung(id))
         .collect();
     command += &rungs(&ids);
-    let _ = write!(command, " --rounds {}", method.rounds);
+    let _ = write!(command, " --rounds {}", method.made.rounds);
     match method.until {
         Until::Seconds(s) => drop(write!(command, " --seconds {s}")),
         Until::Bytes(n) => drop(write!(command, " --bytes {n}")),
     }
     match method.pairs.len() {
-        0 => command += &cpus(method.cpus),
+        0 => command += &cpus(method.made.cpus),
         pairs => drop(write!(command, " --pairs {pairs}")),
     }
-    let _ = write!(command, " --seed {}", method.seed);
+    let _ = write!(command, " --seed {}", method.made.seed);
     command
 }
 
 fn profile(run: &Profile) -> String {
     let ids: Vec<_> = run.rungs.iter().map(|r| r.id.as_str()).collect();
     format!(
-        "fullbore profile{} --seconds {} --frequency {}{}",
+        "fullbore profile{} --rounds {} --seconds {} --frequency {}{}",
         rungs(&ids),
+        run.method.rounds,
         run.method.seconds,
         run.method.frequency_hz,
         cpus(run.method.cpus)
@@ -87,10 +88,10 @@ fn sweep(run: &Sweep) -> String {
     };
     format!(
         "fullbore sweep{ways} --rounds {} --seconds {}{} --seed {}",
-        method.rounds,
+        method.made.rounds,
         method.seconds,
-        cpus(method.cpus),
-        method.seed
+        cpus(method.made.cpus),
+        method.made.seed
     )
 }
 
@@ -116,10 +117,10 @@ fn of_bandwidth(run: &bandwidth::result::BandwidthRun) -> String {
         } else {
             ""
         },
-        method.rounds,
+        method.made.rounds,
         method.seconds,
-        cpus(method.cpus),
-        method.seed
+        cpus(method.made.cpus),
+        method.made.seed
     )
 }
 

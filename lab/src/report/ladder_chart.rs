@@ -11,18 +11,9 @@ use crate::stats::Verdict;
 
 /// The results of a run by state of the machine: first those that prevailed, then each other state by itself.
 pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
-    let mut states = vec![(None, run.rungs.iter().map(|r| &r.main).collect::<Vec<_>>())];
-    for result in run.rungs.iter().flat_map(|r| &r.apart) {
-        match states
-            .iter_mut()
-            .find(|(state, _)| state.is_some() && *state == result.state)
-        {
-            Some((_, results)) => results.push(result),
-            None => states.push((result.state.or(Some(State::Unknown)), vec![result])),
-        }
-    }
-    states[1..].sort_by_key(|(state, _)| *state);
-    states
+    let main = (None, run.rungs.iter().map(|r| &r.main).collect());
+    let apart = run.apart().into_iter().map(|(s, of)| (Some(s), of));
+    std::iter::once(main).chain(apart).collect()
 }
 
 /// The state in words that go after "measured".
@@ -61,13 +52,22 @@ pub(super) fn of_state(
     results: &[&RungResult],
     id: &str,
 ) -> Chart {
-    let bars: Vec<Bar> = results.iter().map(|r| bar(r, state)).collect();
+    let series = results.iter().map(|r| r.series);
+    let above = std::iter::once(None).chain(series);
+    let bars = results.iter().zip(above).map(|(result, above)| Bar {
+        heading: result
+            .series
+            .filter(|series| above != Some(*series))
+            .map(|series| series.to_string()),
+        ..bar(result, state)
+    });
+    let bars: Vec<Bar> = bars.collect();
     let rates = bars.iter().filter_map(|b| drawable(b.value.ok()?));
     let from = rates.clone().next().unwrap_or(1.0);
     let bars = Bars {
         id: id.into(),
         unit: "GiB/s",
-        note: "× previous",
+        note: "× baseline",
         from: Some(from),
         interval: "95 % interval",
         bars,
@@ -92,7 +92,7 @@ pub(super) fn of_state(
         vec![
             machine_line(&run.head.machine),
             format!("Medians of {trials} trials each, measured{place}."),
-            "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors."
+            "GiB/s, logarithmic: bars begin at the first rung, so equal lengths are equal factors. ×\u{a0}baseline: ratio to the rung that this one changes, which the table names."
                 .into(),
         ],
         description(&bars.bars),
@@ -115,6 +115,7 @@ fn bar(result: &RungResult, prevailing: Option<State>) -> Bar {
         .ratio_to_baseline
         .filter(|r| drawable(r.median).is_some());
     Bar {
+        heading: None,
         label: labelled(&result.id, result.state, prevailing),
         value: value_of(result.gib_per_s.map(|e| e.median), &result.refused),
         interval: result

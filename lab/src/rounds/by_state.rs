@@ -57,6 +57,10 @@ impl<T> ByState<T> {
     pub fn all(&self) -> impl Iterator<Item = &T> + Clone {
         std::iter::once(&self.main).chain(&self.apart)
     }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        std::iter::once(&mut self.main).chain(&mut self.apart)
+    }
 }
 
 /// The states of some trials, each once.

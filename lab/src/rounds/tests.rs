@@ -59,11 +59,15 @@ fn made_up<T>(cases: usize, trial: T) -> MadeUp<T> {
     }
 }
 
-const PLAN: Plan = Plan {
-    cases: 3,
-    rounds: 4,
-    seed: 7,
-};
+fn four_rounds() -> RunOptions {
+    RunOptions {
+        rounds: 4,
+        cpus: (0, 1),
+        seed: 7,
+        label: None,
+        program: PathBuf::new(),
+    }
+}
 
 fn go_on<R>(_: Event<'_, R>) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -75,7 +79,7 @@ fn every_case_runs_once_per_round_in_the_order_of_the_plan() {
         Ok((10 * case as u32 + tried as u32, State::Near))
     });
     let mut seen = Vec::new();
-    let run = measure(&mut all, PLAN, |event| {
+    let run = measure(&mut all, 3, &four_rounds(), |event| {
         match event {
             Event::Trial { done, of, case } => seen.push((done, of, case)),
             Event::Round(run) => assert_eq!(seen.len(), 3 * run.rounds_done),
@@ -106,7 +110,7 @@ fn what_fails_twice_is_left_out_and_the_rest_goes_on() {
         _ => Ok((1, State::Near)),
     });
     let mut last = 0;
-    let run = measure(&mut some, PLAN, |event| {
+    let run = measure(&mut some, 3, &four_rounds(), |event| {
         if let Event::Trial { done, of, .. } = event {
             last = done;
             assert_eq!(of, 12);
@@ -133,7 +137,7 @@ fn where_everything_fails_there_is_a_reason_and_no_run() {
     let mut none = made_up(3, |case, _| {
         Err(Error::new(format!("case {case}"), "refused", ""))
     });
-    let e = measure(&mut none, PLAN, go_on).unwrap_err();
+    let e = measure(&mut none, 3, &four_rounds(), go_on).unwrap_err();
     assert_eq!(
         e.to_string(),
         "nothing was measured: case 0: refused; run it again"
@@ -145,7 +149,7 @@ fn where_everything_fails_there_is_a_reason_and_no_run() {
 fn an_end_on_request_keeps_what_was_measured() {
     for stop in 0..12 {
         let mut all = made_up(3, |_, _| Ok((1, State::Near)));
-        let run = measure(&mut all, PLAN, |event| match event {
+        let run = measure(&mut all, 3, &four_rounds(), |event| match event {
             Event::Trial { done, .. } if done == stop => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })
@@ -165,7 +169,7 @@ fn a_trial_that_fails_because_all_was_interrupted_is_no_failure() {
         }
         Ok((1, State::Near))
     });
-    let run = measure(&mut all, PLAN, |_| match interrupted.get() {
+    let run = measure(&mut all, 3, &four_rounds(), |_| match interrupted.get() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     })
@@ -177,7 +181,7 @@ fn a_trial_that_fails_because_all_was_interrupted_is_no_failure() {
 #[test]
 fn an_end_after_a_round_is_the_end() {
     let mut all = made_up(3, |_, _| Ok((1, State::Near)));
-    let run = measure(&mut all, PLAN, |event| match event {
+    let run = measure(&mut all, 3, &four_rounds(), |event| match event {
         Event::Round(run) if run.rounds_done == 2 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })
@@ -191,8 +195,7 @@ fn each_trial_keeps_the_state_that_the_machine_was_in() {
         let state = if tried < 2 { State::Near } else { State::Far };
         Ok((tried as u32, state))
     });
-    let plan = Plan { cases: 1, ..PLAN };
-    let run = measure(&mut moving, plan, go_on).unwrap();
+    let run = measure(&mut moving, 1, &four_rounds(), go_on).unwrap();
     let states: Vec<_> = run.figures[0].iter().map(|f| f.2).collect();
     assert_eq!(states, [State::Near, State::Near, State::Far, State::Far]);
 }

@@ -141,6 +141,7 @@ fn parse(text: &[u8]) -> std::result::Result<Saved, Bad> {
     let (kind, version) = kind_of(&survey.schema.ok_or_else(no_schema)?)?;
     survey.bad_number.map_or(Ok(()), Err)?;
     Ok(match kind {
+        Kind::Ladder if version > 1 => Saved::Ladder(typed::<_, Rungs>(kind, text)?),
         Kind::Ladder => {
             let mut run: Box<Run> = typed::<_, Rungs>(kind, text)?;
             older::complete_ladder(&mut run);

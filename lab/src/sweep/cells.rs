@@ -1,7 +1,6 @@
 //! Measures a sweep: every cell once per round, in an order of its own each time.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use fullbore_sys::{Error, Result, capacity};
 
@@ -10,21 +9,29 @@ use crate::ladder::pair_figures;
 use crate::machine::Machine;
 use crate::machine::conditions::Conditions;
 use crate::rounds::by_state::ByState;
-use crate::rounds::{Event, Measured, Measurement, Plan, measure};
+use crate::rounds::made::Made;
+use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::config::Config;
 use crate::worker::failure::because_of;
+use crate::worker::order::{Job, Order, Report, Work};
 use crate::worker::pair::PairTrial;
-use crate::worker::round_trip::round_trips;
-use crate::worker::timing::Until;
+use crate::worker::processes::{Processes, Task};
+use crate::worker::round_trip::RoundTrips;
+use crate::worker::stream::{Link, both_ways};
+use crate::worker::timing::{Time, Until};
 
 /// Seconds at the start of each trial that are not measured: half of what a rung of the ladder gets, since there are
 /// many cells and a neighbour shows what is doubtful.
 pub const WARM_UP_S: f64 = 0.05;
+/// Seconds in which round trips are made: some thousands.
+pub const LATENCY_S: f64 = 0.06;
 
 /// What to sweep and how.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
+    /// What every run is told.
+    pub run: RunOptions,
     /// Sizes of a buffer, in bytes.
     pub buffers: Vec<u64>,
     /// Capacities to ask for, in bytes.
@@ -33,20 +40,10 @@ pub struct SweepOptions {
     pub methods: Methods,
     /// Whether round trips of one byte are measured, too.
     pub latency: bool,
-    /// Rounds.
-    pub rounds: usize,
     /// Seconds of the measured part of each trial.
     pub seconds: f64,
-    /// CPUs of writer and reader.
-    pub cpus: (usize, usize),
-    /// Seed of the order of trials.
-    pub seed: u64,
-    /// What the owner wants to say about the machine.
-    pub label: Option<String>,
     /// The question that was asked by name.
     pub preset: Option<String>,
-    /// The program whose processes work, see [`crate::worker::COMMAND`].
-    pub program: PathBuf,
 }
 
 /// Sweeps. After each event `on_event` decides whether to go on; what was measured so far is returned either way.
@@ -59,12 +56,8 @@ pub fn sweep(
     on_event: impl FnMut(Event<'_, Sweep>) -> ControlFlow<()>,
 ) -> Result<Sweep> {
     let mut cells = Cells::new(options, machine)?;
-    let plan = Plan {
-        cases: cells.possible.len(),
-        rounds: options.rounds,
-        seed: options.seed,
-    };
-    measure(&mut cells, plan, on_event)
+    let cases = cells.possible.len();
+    measure(&mut cells, cases, &options.run, on_event)
 }
 
 const NOTHING: (&str, &str) = (
@@ -89,18 +82,18 @@ impl Measurement for Cells<'_> {
         let (options, (cell, config)) = (self.options, &self.possible[case]);
         let trial = PairTrial {
             config,
-            cpus: options.cpus,
+            cpus: options.run.cpus,
             warm_up_s: WARM_UP_S,
             until: Until::Seconds(options.seconds),
         };
-        let (pair, conditions) = pair_figures(&options.program, &[trial])?;
+        let (pair, conditions) = pair_figures(&options.run.program, &[trial])?;
         if let Some(left) = pair.writer.path.left(&config.write_with.to_string()) {
             return Err(Error::new("a trial does not count", left, "run it again"));
         }
         let capacity = self.sweep.cells[*cell].capacity;
         let round_trips = options
             .latency
-            .then(|| round_trips(capacity, options.cpus))
+            .then(|| round_trips(&options.run, capacity))
             .transpose()?;
         let figures = CellFigures {
             gib_per_s: pair.gib_per_s,
@@ -111,7 +104,7 @@ impl Measurement for Cells<'_> {
 
     fn run(&self, rounds_done: usize, measured: &[Measured<CellFigures>]) -> Sweep {
         let mut sweep = self.sweep.clone();
-        sweep.method.rounds_done = rounds_done;
+        sweep.method.made.rounds_done = rounds_done;
         let cells = self.possible.iter().map(|(cell, _)| *cell);
         sweep.sum_up(cells.zip(measured));
         sweep
@@ -162,14 +155,10 @@ impl<'a> Cells<'a> {
             wait,
         } = options.methods;
         let sweep = Sweep {
-            head: Head::new(SCHEMA, options.label.clone(), machine),
+            head: Head::new(SCHEMA, options.run.label.clone(), machine),
             method: SweepMethod {
-                cpus: [options.cpus.0, options.cpus.1],
-                rounds: options.rounds,
-                rounds_done: 0,
-                warm_up_s: WARM_UP_S,
+                made: Made::new(&options.run, 0, WARM_UP_S),
                 seconds: options.seconds,
-                seed: options.seed,
                 write_with,
                 read_with,
                 pages,
@@ -187,6 +176,40 @@ impl<'a> Cells<'a> {
             sweep,
             possible,
         })
+    }
+}
+
+/// One byte through a pipe of this capacity to another process, and back through a second one.
+fn round_trips(options: &RunOptions, bytes: u64) -> Result<RoundTrips> {
+    let [ours, theirs] = both_ways(Link::Pipe)?;
+    for ends in [&ours, &theirs] {
+        capacity::set(&ends[0], usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
+    let task = |work, cpu, descriptors: [_; 2], measured_s: Option<f64>| Task {
+        order: Order {
+            job: Job::Column(work, 0),
+            cpu: Some(cpu),
+            time: Time {
+                warm_up_s: 0.0,
+                until: measured_s.map(Until::Seconds),
+            },
+        },
+        descriptors: descriptors.into(),
+    };
+    let (one, other) = options.cpus;
+    let tasks = vec![
+        task(Work::Ping, one, ours, Some(LATENCY_S)),
+        task(Work::Pong, other, theirs, None),
+    ];
+    let mut processes = Processes::start(&options.program, tasks)?;
+    processes.release()?;
+    match processes.reports()?.first() {
+        Some(Report::RoundTrips(trips)) => Ok(*trips),
+        other => Err(Error::new(
+            "latency cannot be measured",
+            format!("a process reported {other:?}"),
+            "run it again",
+        )),
     }
 }
 

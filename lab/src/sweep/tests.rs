@@ -29,12 +29,14 @@ fn sweep_of(samples: [Vec<Sample<CellFigures>>; 2], rounds_done: usize) -> Sweep
     let mut sweep = Sweep {
         head: Head::new(SCHEMA, None, Machine::detect()),
         method: SweepMethod {
-            cpus: [0, 1],
-            rounds: 3,
-            rounds_done,
-            warm_up_s: WARM_UP_S,
+            made: Made {
+                cpus: [0, 1],
+                rounds: 3,
+                rounds_done,
+                warm_up_s: WARM_UP_S,
+                seed: 1,
+            },
             seconds: 0.1,
-            seed: 1,
             write_with: WriteWith::Write,
             read_with: ReadWith::Read,
             pages: PageKind::Small,

@@ -10,6 +10,7 @@ use fullbore_sys::write::fresh::PIECE;
 use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::sizes::{BufSize, PipeSize};
 use crate::saved::by_name;
 
 /// The way into the pipe.
@@ -145,19 +146,6 @@ macro_rules! named {
 named!(WriteWith, "in");
 named!(ReadWith, "out");
 
-/// Which capacity the pipe is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PipeSize {
-    /// As it comes, 64 KiB by default.
-    #[default]
-    Leave,
-    /// Exactly so many bytes.
-    Exactly(u64),
-    /// As large as this user may have it.
-    Largest,
-}
-
 /// Bytes of the pool of `reuse`, and of every rung that lends a pool: the most that the library gives `cow`, which takes as many
 /// where turns are dear and is refused where that is not enough.
 pub const POOL: u64 = 64 << 20;
@@ -166,9 +154,9 @@ pub const POOL: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Way in.
+    /// Write method.
     pub write_with: WriteWith,
-    /// Way out.
+    /// Read method.
     pub read_with: ReadWith,
     /// Kind of pages that buffers are made of.
     #[serde(with = "by_name")]
@@ -177,7 +165,7 @@ pub struct Config {
     #[serde(with = "by_name")]
     pub wait: Wait,
     /// Bytes of one buffer.
-    pub buf_size: u64,
+    pub buf_size: BufSize,
     /// Bytes of the memory that new data is copied from; as many as one buffer has where that is more. The reader's buffer
     /// is not concerned.
     pub source: u64,
@@ -210,7 +198,7 @@ impl Default for Config {
             read_with: ReadWith::default(),
             pages: PageKind::default(),
             wait: Wait::default(),
-            buf_size: 256 << 10,
+            buf_size: BufSize::default(),
             source: 0,
             ahead: 0,
             pool: 0,
@@ -231,48 +219,12 @@ impl Config {
     /// # Errors
     /// Options that exclude each other, or sizes that cannot be.
     pub fn check(&self, page_size: usize) -> Result<()> {
-        let size = Size(self.buf_size);
         let wrong =
             |what: String, why: &str, what_to_do: &str| Err(Error::new(what, why, what_to_do));
-        if self.buf_size == 0 {
-            return wrong(
-                "--buf-size 0".into(),
-                "nothing can be moved with an empty buffer",
-                "use for example --buf-size 256K",
-            );
-        }
-        if self.buf_size > i64::MAX as u64 / 4 {
-            return wrong(
-                format!("--buf-size {size}"),
-                "larger than memory can be",
-                "use for example --buf-size 256K",
-            );
-        }
-        if self.pipe_size == PipeSize::Exactly(0) {
-            return wrong(
-                "--pipe-size 0".into(),
-                "a pipe has at least one page",
-                "leave it out to keep the pipe as it comes",
-            );
-        }
-        if self.write_with == WriteWith::Vmsplice {
-            if matches!(self.pipe_size, PipeSize::Exactly(_)) {
-                return wrong(
-                    "--pipe-size with vmsplice".into(),
-                    "the capacity is half the buffer, so that a buffer has been read before it is used again",
-                    "leave out --pipe-size and choose --buf-size",
-                );
-            }
-            let half = self.buf_size / 2;
-            let pages = half / page_size as u64;
-            let whole = self.buf_size.is_multiple_of(2) && half.is_multiple_of(page_size as u64);
-            if !whole || !pages.is_power_of_two() {
-                return wrong(
-                    format!("--buf-size {size} with vmsplice"),
-                    "half of it is the pipe's capacity, which is a power of two of pages",
-                    &format!("use for example --buf-size {}", Size(64 * page_size as u64)),
-                );
-            }
+        self.buf_size.check()?;
+        self.pipe_size.check(self.lent())?;
+        if let Some(lent) = self.lent() {
+            lent.check_lent(page_size)?;
         }
         if self.ahead > 0 && !self.write_with.can_fill_ahead() {
             return wrong(
@@ -353,12 +305,12 @@ impl Config {
     /// The exact capacity in bytes that the pipe must be given, if any.
     #[must_use]
     pub fn capacity(&self) -> Option<u64> {
-        match (self.write_with, self.pipe_size) {
-            (_, PipeSize::Largest) => None,
-            (WriteWith::Vmsplice, _) => Some(self.buf_size / 2),
-            (_, PipeSize::Exactly(bytes)) => Some(bytes),
-            (_, PipeSize::Leave) => None,
-        }
+        self.pipe_size.exact(self.lent())
+    }
+
+    /// The buffer whose pages are lent to the pipe, where they are.
+    fn lent(&self) -> Option<BufSize> {
+        (self.write_with == WriteWith::Vmsplice).then_some(self.buf_size)
     }
 }
 
@@ -384,19 +336,19 @@ mod tests {
                 ..vmsplice.clone()
             },
             Config {
-                buf_size: 5001,
+                buf_size: BufSize(5001),
                 ..vmsplice.clone()
             },
             Config {
-                buf_size: 384 << 10,
+                buf_size: BufSize(384 << 10),
                 ..vmsplice.clone()
             },
             Config {
-                buf_size: 0,
+                buf_size: BufSize(0),
                 ..Config::default()
             },
             Config {
-                buf_size: u64::MAX,
+                buf_size: BufSize(u64::MAX),
                 ..Config::default()
             },
             Config {
@@ -466,7 +418,7 @@ mod tests {
         #[test]
         fn a_vmsplice_capacity_is_what_the_kernel_grants(buf_size: u32, shift in 12u32..17) {
             let page = 1usize << shift;
-            let config = Config { write_with: WriteWith::Vmsplice, buf_size: buf_size.into(), ..Config::default() };
+            let config = Config { write_with: WriteWith::Vmsplice, buf_size: BufSize(buf_size.into()), ..Config::default() };
             if config.check(page).is_ok() {
                 let capacity = config.capacity().unwrap();
                 prop_assert!(capacity.is_power_of_two() && capacity >= page as u64);
@@ -476,7 +428,7 @@ mod tests {
         #[test]
         fn config_survives_json(buf_size: u64, ahead: u64, gift: bool, verify: bool, pipe: Option<u64>) {
             let pipe_size = pipe.map_or(PipeSize::Leave, PipeSize::Exactly);
-            let config = Config { buf_size, ahead, gift, verify, pipe_size, pages: PageKind::Huge, wait: Wait::PollSpin, ..Config::default() };
+            let config = Config { buf_size: BufSize(buf_size), ahead, gift, verify, pipe_size, pages: PageKind::Huge, wait: Wait::PollSpin, ..Config::default() };
             let text = serde_json::to_string(&config).unwrap();
             prop_assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
         }

@@ -43,22 +43,23 @@ pub(crate) struct GupTrial {
     pub touched: bool,
 }
 
-/// Nanoseconds per page of one trial.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// Nanoseconds per page: of one trial, or what several say.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Timing {
-    /// See [`crate::gup::Row`].
-    pub ns_per_page: f64,
-    /// See [`crate::gup::Row`].
-    pub beyond_tee_ns_per_page: Option<f64>,
-    /// See [`crate::gup::Row`].
-    pub vmsplice_ns_per_page: Option<f64>,
-    /// See [`crate::gup::Row`].
-    pub tee_ns_per_page: Option<f64>,
-    /// See [`crate::gup::Row`].
-    pub splice_ns_per_page: Option<f64>,
-    /// See [`crate::gup::Row`].
-    pub put_ns_per_page: Option<f64>,
+pub struct Costs<T> {
+    /// Finding one base page of it by address, and taking a reference. In an estimate: vmsplice less splice.
+    pub ns_per_page: Option<T>,
+    /// vmsplice less tee, in an estimate: finding pages alone, were it not for references, which vmsplice takes to a huge
+    /// page all at once and tee one by one. So this may be below zero.
+    pub beyond_tee_ns_per_page: Option<T>,
+    /// The whole of vmsplice, in an estimate.
+    pub vmsplice_ns_per_page: Option<T>,
+    /// The whole of tee, in an estimate: a reference for each slot.
+    pub tee_ns_per_page: Option<T>,
+    /// The whole of splice from pipe to pipe, in an estimate: slots are moved and no reference is taken.
+    pub splice_ns_per_page: Option<T>,
+    /// Giving the reference back, where the kernel times it.
+    pub put_ns_per_page: Option<T>,
 }
 
 /// How the cost is found here.
@@ -154,7 +155,7 @@ mod tests {
                 };
                 match run(trial, time, &mut || Ok(())) {
                     Ok(Report::Gup(timing)) => {
-                        assert!(timing.ns_per_page.is_finite(), "{timing:?}");
+                        assert!(timing.ns_per_page.unwrap().is_finite(), "{timing:?}");
                     }
                     Ok(other) => panic!("{other:?}"),
                     // Small pages are there wherever anything is.

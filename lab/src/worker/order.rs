@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::failure::Failure;
-use super::gup_trial::{GupTrial, Timing};
+use super::gup_trial::{Costs, GupTrial};
 use super::round_trip::RoundTrips;
 use super::side_report::{Finished, SideReport};
 use super::timing::Time;
-use super::{conduit, files, gup_trial, memory_loops, one_byte, sides, stream, wire};
+use super::{conduit, files, gup_trial, memory_loops, round_trip, sides, stream, wire};
 use crate::sys;
 
 /// What a process has to do, with the descriptors that come with it.
@@ -102,7 +102,7 @@ pub(crate) enum Report {
     /// It sent bytes there and back.
     RoundTrips(RoundTrips),
     /// It had the kernel take references.
-    Gup(Timing),
+    Gup(Costs<f64>),
     /// Its partner ended before its time; what that says explains it.
     Nothing,
 }
@@ -171,8 +171,8 @@ fn work(order: Order, descriptors: Vec<OwnedFd>, socket: &UnixStream) -> Result<
     match work {
         Work::Send => stream::send(one(descriptors)?, time, ready),
         Work::Receive => stream::receive(one(descriptors)?, time, ready),
-        Work::Ping => one_byte::ping(exactly(descriptors)?, time, ready),
-        Work::Pong => one_byte::pong(exactly(descriptors)?, ready),
+        Work::Ping => round_trip::ping(exactly(descriptors)?, time, ready),
+        Work::Pong => round_trip::pong(exactly(descriptors)?, ready),
         Work::FileReread => files::reread(one(descriptors)?, time, ready),
         Work::MmapReread => files::mmap_reread(one(descriptors)?, bytes, time, ready),
         Work::BcopyLibc => memory_loops::bcopy_libc(bytes, time, ready),

@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             let most = match self.way {
                 // Whole slots, however fat.
                 Way::Relay(..) => left.min(1 << 30),
-                _ => self.config.buf_size.min(left),
+                _ => self.config.buf_size.0.min(left),
             };
             if most == 0 {
                 break;

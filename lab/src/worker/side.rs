@@ -200,7 +200,7 @@ pub(crate) fn needed(shared: Option<&SharedMemory>) -> Result<&SharedMemory> {
 /// Maps one buffer as the options ask for it, and proves it if asked to. Pages that should be huge and are not are
 /// noted.
 pub(crate) fn map_buffer(config: &Config, note: &mut Option<String>) -> Result<Pages> {
-    map_bytes(config, config.buf_size, note)
+    map_bytes(config, config.buf_size.0, note)
 }
 
 /// The same for memory of another size than a buffer's.

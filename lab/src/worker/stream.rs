@@ -121,7 +121,7 @@ pub(crate) fn both_ways(link: Link) -> Result<[[OwnedFd; 2]; 2]> {
 mod tests {
     use super::super::timing::Until;
     use super::*;
-    use crate::worker::one_byte;
+    use crate::worker::round_trip;
 
     const SHORT: Time = Time {
         warm_up_s: 0.0,
@@ -143,8 +143,8 @@ mod tests {
             assert!(received > 0 && sent >= received, "{link:?}");
 
             let [ours, theirs] = both_ways(link).unwrap();
-            let pong = std::thread::spawn(move || one_byte::pong(theirs, &mut || Ok(())));
-            let trips = one_byte::ping(ours, SHORT, &mut || Ok(())).unwrap();
+            let pong = std::thread::spawn(move || round_trip::pong(theirs, &mut || Ok(())));
+            let trips = round_trip::ping(ours, SHORT, &mut || Ok(())).unwrap();
             let Report::RoundTrips(trips) = trips else {
                 panic!("{trips:?}");
             };

@@ -19,9 +19,10 @@ use fullbore_sys::writer::Unbuffered;
 use fullbore_sys::writer::{LARGE, Way as LibraryWay};
 use fullbore_sys::{Error, Result, capacity};
 
-use super::config::{Config, PipeSize, WriteWith};
+use super::config::{Config, WriteWith};
 use super::sequence;
 use super::side::{Counters, Descriptor, Path, Watch, map_buffer, needed};
+use super::sizes::PipeSize;
 use crate::sys::{BLOCK, BLOCKS, Shared, SharedMemory};
 use reuse::Reuse;
 use source::Source;

@@ -177,7 +177,7 @@ fn interval_us(latency: &LatencyResult) -> Option<[f64; 2]> {
 
 fn headline(run: &BandwidthRun) -> String {
     let method = &run.method;
-    let [sender, receiver] = method.cpus;
+    let [sender, receiver] = method.made.cpus;
     let travel = |c: &ColumnResult| {
         let sample = c
             .samples
@@ -199,8 +199,8 @@ fn headline(run: &BandwidthRun) -> String {
     format!(
         "{}\n{place}\n{} of {} rounds, {:.2} s a trial; messages of {}, buffers of {}{files}",
         machine_line(&run.head.machine),
-        method.rounds_done,
-        method.rounds,
+        method.made.rounds_done,
+        method.made.rounds,
         method.seconds,
         Size(method.message_bytes),
         Size(method.memory_bytes),

@@ -83,7 +83,7 @@ fn cells(row: &Row, source: Source) -> Vec<String> {
         format!("{} ({})", row.pages, Size(bytes as u64))
     });
     let mut cells = vec![name, if row.touched { "yes" } else { "no" }.into()];
-    let Some(cost) = row.ns_per_page else {
+    let Some(cost) = row.costs.ns_per_page else {
         let why = match row.refused {
             Some(_) => "refused: see below",
             None => "not measured yet",
@@ -97,15 +97,15 @@ fn cells(row: &Row, source: Source) -> Vec<String> {
     });
     match source {
         Source::Estimate => {
-            cells.extend(with_interval(row.beyond_tee_ns_per_page));
+            cells.extend(with_interval(row.costs.beyond_tee_ns_per_page));
             let calls = [
-                row.vmsplice_ns_per_page,
-                row.tee_ns_per_page,
-                row.splice_ns_per_page,
+                row.costs.vmsplice_ns_per_page,
+                row.costs.tee_ns_per_page,
+                row.costs.splice_ns_per_page,
             ];
             cells.extend(calls.map(middle));
         }
-        Source::GupTest => cells.extend(with_interval(row.put_ns_per_page)),
+        Source::GupTest => cells.extend(with_interval(row.costs.put_ns_per_page)),
     }
     cells
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::super::judged;
     use super::*;
     use crate::output::failure::Failure;
-    use fullbore_lab::gup::GupMethod;
+    use fullbore_lab::gup::{Costs, GupMethod};
     use fullbore_lab::machine::Machine;
     use fullbore_lab::saved::head::Head;
     use fullbore_sys::pages::PageKind;
@@ -175,12 +175,14 @@ mod tests {
             pages,
             page_bytes: Some(4096),
             touched: true,
-            ns_per_page: known(40.0).filter(|_| refused.is_none()),
-            beyond_tee_ns_per_page: outside(-4.5),
-            vmsplice_ns_per_page: outside(73.0),
-            tee_ns_per_page: outside(48.0),
-            splice_ns_per_page: outside(33.0),
-            put_ns_per_page: known(11.0).filter(|_| is_inside),
+            costs: Costs {
+                ns_per_page: known(40.0).filter(|_| refused.is_none()),
+                beyond_tee_ns_per_page: outside(-4.5),
+                vmsplice_ns_per_page: outside(73.0),
+                tee_ns_per_page: outside(48.0),
+                splice_ns_per_page: outside(33.0),
+                put_ns_per_page: known(11.0).filter(|_| is_inside),
+            },
             samples: Vec::new(),
             refused: refused.map(str::to_owned),
         };
@@ -237,7 +239,7 @@ mod tests {
     #[test]
     fn cost_that_cannot_be_is_no_figure_and_nothing_is_compared_with_it() {
         let mut gup = gup(Source::Estimate);
-        gup.rows[0].ns_per_page = Some(Estimate {
+        gup.rows[0].costs.ns_per_page = Some(Estimate {
             median: -0.94,
             ci95: [-1.88, -0.78],
         });

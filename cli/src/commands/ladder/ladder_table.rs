@@ -1,10 +1,8 @@
 //! The ladder as a table with bars, for people.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fullbore_lab::ladder::run::{Run, RungResult};
-use fullbore_lab::machine::state::State;
 use fullbore_lab::report::{in_words, machine_line};
 use fullbore_lab::show::number::{number, times};
 use fullbore_lab::show::wrap::{columns, wrap};
@@ -26,7 +24,7 @@ pub fn draw(run: &Run, width: usize) -> String {
     let _ = writeln!(out, "{}\n", headline(run));
     out += &rows(run.rungs.iter().map(|r| &r.main), false, width);
     let _ = writeln!(out, "\n{}", footnote(run, width));
-    for (state, apart) in apart(run) {
+    for (state, apart) in run.apart() {
         let _ = writeln!(
             out,
             "\n{FAINT}Apart, never pooled with the above: trials {}{FAINT:#}",
@@ -97,17 +95,6 @@ fn table<'a>(
     table
 }
 
-/// What was measured in other states than the one that prevailed, by state.
-fn apart(run: &Run) -> BTreeMap<State, Vec<&RungResult>> {
-    let mut states = BTreeMap::<_, Vec<_>>::new();
-    for result in run.rungs.iter().flat_map(|r| &r.apart) {
-        if let Some(state) = result.state {
-            states.entry(state).or_default().push(result);
-        }
-    }
-    states
-}
-
 fn headline(run: &Run) -> String {
     let each = match run.method.until {
         Until::Seconds(s) => format!("{s:.2} s"),
@@ -117,12 +104,12 @@ fn headline(run: &Run) -> String {
         .rungs
         .iter()
         .find_map(|r| Some((r.line_travel_ns.before?, r.state?)));
-    let place = place(run.method.cpus, travel);
+    let place = place(run.method.made.cpus, travel);
     format!(
         "{}\n{place}\n{} of {} rounds, {each} a trial",
         machine_line(&run.head.machine),
-        run.method.rounds_done,
-        run.method.rounds,
+        run.method.made.rounds_done,
+        run.method.made.rounds,
     )
 }
 

@@ -80,13 +80,13 @@ pub fn headline(sweep: &Sweep) -> String {
     format!(
         "{}\n{}\n{} → {}, {} pages, {}; {} of {} rounds, {:.2} s a trial",
         machine_line(&sweep.head.machine),
-        place(method.cpus, travel),
+        place(method.made.cpus, travel),
         method.write_with,
         method.read_with,
         method.pages,
         method.wait,
-        method.rounds_done,
-        method.rounds,
+        method.made.rounds_done,
+        method.made.rounds,
         method.seconds,
     )
 }

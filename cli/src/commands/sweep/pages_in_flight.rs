@@ -46,7 +46,7 @@ pub fn draw(sweep: &Sweep) -> String {
     let _ = writeln!(
         out,
         "\nMedians with 95 % intervals; × one page: round by round, ≈ where it cannot be distinguished from 1. Round trip: one byte\n\
-         through a pipe of this capacity to a thread on the other CPU and back through a second one, blocking.\n\
+         through a pipe of this capacity to a process on the other CPU and back through a second one, blocking.\n\
          In 2005 (ppc970, lmbench, 64 KiB writes) 16 pages instead of one gained 30 to 90 %, and latency was in the noise."
     );
     for why in refusals {

@@ -29,243 +29,136 @@ pub(super) struct Typed {
     pub(super) files: Vec<OsString>,
 
     /// Show the progress bar
-    #[arg(short = 'p', long, help_heading = "Display")]
+    #[arg(short = 'p', long)]
     pub(super) progress: bool,
     /// Show the time since the start
-    #[arg(short = 't', long, help_heading = "Display")]
+    #[arg(short = 't', long)]
     pub(super) timer: bool,
     /// Show the time that is left, where the size is known
-    #[arg(short = 'e', long, help_heading = "Display")]
+    #[arg(short = 'e', long)]
     pub(super) eta: bool,
     /// Show the local time at which it ends, where the size is known
-    #[arg(short = 'I', long, help_heading = "Display")]
+    #[arg(short = 'I', long)]
     pub(super) fineta: bool,
     /// Show the rate of now
-    #[arg(short = 'r', long, help_heading = "Display")]
+    #[arg(short = 'r', long)]
     pub(super) rate: bool,
     /// Show the average rate of the last 30 s (see -m)
-    #[arg(short = 'a', long, help_heading = "Display")]
+    #[arg(short = 'a', long)]
     pub(super) average_rate: bool,
     /// Show how much was moved
-    #[arg(short = 'b', long, help_heading = "Display")]
+    #[arg(short = 'b', long)]
     pub(super) bytes: bool,
     /// Show how full the transfer buffer is; implies -C
-    #[arg(short = 'T', long, help_heading = "Display")]
+    #[arg(short = 'T', long)]
     pub(super) buffer_percent: bool,
     /// Show the last NUM bytes that were moved
-    #[arg(
-        short = 'A',
-        long,
-        allow_hyphen_values = true,
-        value_name = "NUM",
-        help_heading = "Display"
-    )]
+    #[arg(short = 'A', long, value_name = "NUM")]
     pub(super) last_written: Option<String>,
     /// Show this instead: %p %t %e %I %r %a %b %T %16A %40L %N %{bar-block} %{sgr:green} …, as in pv's manual
-    #[arg(
-        short = 'F',
-        long,
-        value_name = "FORMAT",
-        allow_hyphen_values = true,
-        help_heading = "Display"
-    )]
+    #[arg(short = 'F', long, value_name = "FORMAT")]
     pub(super) format: Option<String>,
     /// Write a line per update: the percentage; with -b the count, with -r the rate, with -t the seconds
-    #[arg(short = 'n', long, help_heading = "Display")]
+    #[arg(short = 'n', long)]
     pub(super) numeric: bool,
     /// With -n, each line is a JSON object
-    #[arg(long, requires = "numeric", help_heading = "Display")]
+    #[arg(long, requires = "numeric")]
     pub(super) json: bool,
     /// Show nothing
-    #[arg(short = 'q', long, help_heading = "Display")]
+    #[arg(short = 'q', long)]
     pub(super) quiet: bool,
     /// Say on standard error at the end which route the bytes took, and why
-    #[arg(long, help_heading = "Display")]
+    #[arg(long)]
     pub(super) explain: bool,
 
     /// Count bits
-    #[arg(short = '8', long, help_heading = "How it is shown")]
+    #[arg(short = '8', long)]
     pub(super) bits: bool,
     /// Powers of 1000, also in the options behind this one
-    #[arg(short = 'k', long, help_heading = "How it is shown")]
+    #[arg(short = 'k', long)]
     pub(super) si: bool,
     /// Show nothing before the first byte, and count the time from there
-    #[arg(short = 'W', long, help_heading = "How it is shown")]
+    #[arg(short = 'W', long)]
     pub(super) wait: bool,
     /// Show nothing for so many seconds
-    #[arg(
-        short = 'D',
-        long,
-        allow_hyphen_values = true,
-        value_name = "SEC",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'D', long, value_name = "SEC")]
     pub(super) delay_start: Option<String>,
     /// Expect so much; @FILE: as much as that file or directory holds
-    #[arg(
-        short = 's',
-        long,
-        value_name = "SIZE",
-        allow_hyphen_values = true,
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 's', long, value_name = "SIZE")]
     pub(super) size: Option<OsString>,
     /// Without a size, the bar shows the rate against the highest one
-    #[arg(short = 'g', long, help_heading = "How it is shown")]
+    #[arg(short = 'g', long)]
     pub(super) gauge: bool,
     /// Count lines
-    #[arg(short = 'l', long, help_heading = "How it is shown")]
+    #[arg(short = 'l', long)]
     pub(super) line_mode: bool,
     /// Count lines that end with a null byte
-    #[arg(short = '0', long, help_heading = "How it is shown")]
+    #[arg(short = '0', long)]
     pub(super) null: bool,
     /// Update every SEC seconds (0.1 to 600) [default: 1]
-    #[arg(
-        short = 'i',
-        long,
-        allow_hyphen_values = true,
-        value_name = "SEC",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'i', long, value_name = "SEC")]
     pub(super) interval: Option<String>,
     /// Average over so many seconds [default: 30]
-    #[arg(
-        short = 'm',
-        long,
-        allow_hyphen_values = true,
-        value_name = "SEC",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'm', long, value_name = "SEC")]
     pub(super) average_rate_window: Option<String>,
     /// Columns of the display [default: the terminal's, or 80]
-    #[arg(
-        short = 'w',
-        long,
-        allow_hyphen_values = true,
-        value_name = "WIDTH",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'w', long, value_name = "WIDTH")]
     pub(super) width: Option<String>,
     /// Rows of the terminal [default: the terminal's, or 25]
-    #[arg(
-        short = 'H',
-        long,
-        allow_hyphen_values = true,
-        value_name = "HEIGHT",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'H', long, value_name = "HEIGHT")]
     pub(super) height: Option<String>,
     /// Put this name in front
-    #[arg(
-        short = 'N',
-        long,
-        value_name = "NAME",
-        allow_hyphen_values = true,
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'N', long, value_name = "NAME")]
     pub(super) name: Option<String>,
     /// Style of the bar: plain, block, granular, shaded
-    #[arg(
-        short = 'u',
-        long,
-        allow_hyphen_values = true,
-        value_name = "STYLE",
-        help_heading = "How it is shown"
-    )]
+    #[arg(short = 'u', long, value_name = "STYLE")]
     pub(super) bar_style: Option<String>,
     /// At the end, say the lowest, mean and highest rate, and the deviation
-    #[arg(short = 'v', long, help_heading = "How it is shown")]
+    #[arg(short = 'v', long)]
     pub(super) stats: bool,
     /// Show it also where standard error is not a terminal
-    #[arg(short = 'f', long, help_heading = "How it is shown")]
+    #[arg(short = 'f', long)]
     pub(super) force: bool,
     /// Keep to a line of one's own, for several in one pipeline
-    #[arg(short = 'c', long, help_heading = "How it is shown")]
+    #[arg(short = 'c', long)]
     pub(super) cursor: bool,
 
     /// Write into FILE instead of standard output
-    #[arg(
-        short = 'o',
-        long,
-        allow_hyphen_values = true,
-        value_name = "FILE",
-        help_heading = "How it is moved"
-    )]
+    #[arg(short = 'o', long, value_name = "FILE")]
     pub(super) output: Option<OsString>,
     /// Move at most so many bytes a second (with -l, lines)
-    #[arg(
-        short = 'L',
-        long,
-        allow_hyphen_values = true,
-        value_name = "RATE",
-        help_heading = "How it is moved"
-    )]
+    #[arg(short = 'L', long, value_name = "RATE")]
     pub(super) rate_limit: Option<String>,
     /// Read and write through a buffer of this size; implies -C
-    #[arg(
-        short = 'B',
-        long,
-        allow_hyphen_values = true,
-        value_name = "BYTES",
-        help_heading = "How it is moved"
-    )]
+    #[arg(short = 'B', long, value_name = "BYTES")]
     pub(super) buffer_size: Option<String>,
     /// Read and write; never splice
-    #[arg(short = 'C', long, help_heading = "How it is moved")]
+    #[arg(short = 'C', long)]
     pub(super) no_splice: bool,
     /// Put null bytes where the input cannot be read, and go on; twice: say so once per file only
-    #[arg(short = 'E', long, action = ArgAction::Count, help_heading = "How it is moved")]
+    #[arg(short = 'E', long, action = ArgAction::Count)]
     pub(super) skip_errors: u8,
     /// Skip errors by blocks of this size; implies -E
-    #[arg(
-        short = 'Z',
-        long,
-        allow_hyphen_values = true,
-        value_name = "BYTES",
-        help_heading = "How it is moved"
-    )]
+    #[arg(short = 'Z', long, value_name = "BYTES")]
     pub(super) error_skip_block: Option<String>,
     /// Stop after as much as -s says
-    #[arg(short = 'S', long, help_heading = "How it is moved")]
+    #[arg(short = 'S', long)]
     pub(super) stop_at_size: bool,
     /// Have everything written to the disk (fdatasync) after each step
-    #[arg(short = 'Y', long, help_heading = "How it is moved")]
+    #[arg(short = 'Y', long)]
     pub(super) sync: bool,
     /// Throw the data away
-    #[arg(
-        short = 'X',
-        long,
-        conflicts_with = "output",
-        help_heading = "How it is moved"
-    )]
+    #[arg(short = 'X', long, conflicts_with = "output")]
     pub(super) discard: bool,
 
     /// Move nothing; show how far a process has come in its files, or in this one
-    #[arg(
-        short = 'd',
-        long,
-        allow_hyphen_values = true,
-        value_name = "PID[:FD]",
-        help_heading = "Other jobs"
-    )]
+    #[arg(short = 'd', long, value_name = "PID[:FD]")]
     pub(super) watchfd: Option<String>,
     /// Move nothing; change rate limit, size or display of a running `fullbore view`
-    #[arg(
-        short = 'R',
-        long,
-        allow_hyphen_values = true,
-        value_name = "PID",
-        help_heading = "Other jobs"
-    )]
+    #[arg(short = 'R', long, value_name = "PID")]
     pub(super) remote: Option<String>,
     /// Keep the process ID in FILE while it runs
-    #[arg(
-        short = 'P',
-        long,
-        allow_hyphen_values = true,
-        value_name = "FILE",
-        help_heading = "Other jobs"
-    )]
+    #[arg(short = 'P', long, value_name = "FILE")]
     pub(super) pidfile: Option<PathBuf>,
 
     #[arg(short = 'K', long, hide = true)]
@@ -317,9 +210,26 @@ impl FromArgMatches for ViewArgs {
     }
 }
 
+/// The headings in the help, each with the first option below it.
+const HEADINGS: [(&str, Option<&str>); 6] = [
+    ("files", None),
+    ("progress", Some("Display")),
+    ("bits", Some("How it is shown")),
+    ("output", Some("How it is moved")),
+    ("watchfd", Some("Other jobs")),
+    ("direct_io", None),
+];
+
 impl Args for ViewArgs {
+    /// What is the same for all: a value may begin with a hyphen, as pv takes it.
     fn augment_args(command: clap::Command) -> clap::Command {
-        Typed::augment_args(command)
+        let mut heading = None;
+        Typed::augment_args(command).mut_args(|arg| {
+            let begins = HEADINGS.iter().find(|(first, _)| arg.get_id() == *first);
+            heading = begins.map_or(heading, |(_, heading)| *heading);
+            let may_hyphen = heading.is_some() && arg.get_action().takes_values();
+            arg.help_heading(heading).allow_hyphen_values(may_hyphen)
+        })
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

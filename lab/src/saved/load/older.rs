@@ -2,27 +2,51 @@
 
 use crate::bandwidth::result::BandwidthRun;
 use crate::ladder::run::{self, Run};
+use crate::ladder::rung::{Rung, ladder};
 use crate::machine::state::State;
 use crate::rounds::Measured;
 use crate::rounds::by_state::prevailing;
 use crate::rounds::sample::Sample;
 use crate::sweep::{self, Sweep};
 
-/// `fullbore.ladder/1` did not name the state that prevailed, and compared each rung with the one before.
+/// `fullbore.ladder/1` did not name the state that prevailed, nor series, and compared each rung with the one before, which may
+/// have had nothing to do with it. Its trials are compared as those of today are.
 pub(super) fn complete_ladder(run: &mut Run) {
     run.head.schema = run::SCHEMA.to_owned();
-    if run.prevailing.is_none() {
-        run.prevailing = prevailing(seen(run.rungs.iter().flat_map(|r| r.all()), |r| &r.samples));
-    }
-    let mut previous: Option<String> = None;
-    for rung in &mut run.rungs {
-        let id = rung.id.clone();
-        for result in std::iter::once(&mut rung.main).chain(&mut rung.apart) {
-            if result.ratio_to_baseline.is_some() && result.baseline.is_none() {
-                result.baseline.clone_from(&previous);
-            }
+    run.prevailing = prevailing(seen(run.rungs.iter().flat_map(|r| r.all()), |r| &r.samples));
+    let known = ladder();
+    let of = |id: &str| {
+        let (name, pairs) = id.split_once(" ×").unwrap_or((id, "1"));
+        let at = known.iter().position(|r| r.id == name)?;
+        match pairs.parse() {
+            Ok(1) => Some((at, known[at].clone())),
+            Ok(pairs) => Some((at, known[at].with_pairs(pairs))),
+            Err(_) => None,
         }
-        previous = Some(id);
+    };
+    run.rungs
+        .sort_by_key(|r| of(&r.id).map_or(known.len(), |(at, _)| at));
+    let climbed: Vec<Rung> = run
+        .rungs
+        .iter()
+        .filter_map(|r| Some(of(&r.id)?.1))
+        .collect();
+    let samples: Vec<(String, Vec<_>)> = run
+        .rungs
+        .iter()
+        .map(|r| {
+            (
+                r.id.clone(),
+                r.all().flat_map(|r| r.samples.clone()).collect(),
+            )
+        })
+        .collect();
+    for result in run.rungs.iter_mut().flat_map(|r| r.all_mut()) {
+        let rung = of(&result.id).map(|(_, rung)| rung);
+        let baseline = rung.as_ref().and_then(|r| r.baseline_among(&climbed));
+        let baseline = baseline.and_then(|b| samples.iter().find(|(id, _)| *id == climbed[b].id));
+        result.series = rung.map(|r| r.series);
+        result.compare(baseline.map(|(id, samples)| (&**id, &samples[..])));
     }
 }
 

@@ -7,7 +7,7 @@ use fullbore_sys::Result;
 use fullbore_sys::pages::{self, PageKind};
 
 use super::test_file::{Device, Job, TestFile};
-use super::{PAGES_PER_CALL, Timing, map};
+use super::{Costs, PAGES_PER_CALL, map};
 use crate::sys::gup_pages::Lent;
 
 /// The kernel counts whole microseconds: enough pages that one of them is a few percent at most.
@@ -36,7 +36,7 @@ impl<D: Device> Inside<D> {
     }
 
     /// Measures for so long.
-    pub(super) fn trial(&mut self, time: Duration) -> Result<Timing> {
+    pub(super) fn trial(&mut self, time: Duration) -> Result<Costs<f64>> {
         let start = Instant::now();
         let (mut bytes, mut get_us, mut put_us) = (0, 0, Some(0));
         while start.elapsed() < time || bytes == 0 {
@@ -54,13 +54,10 @@ impl<D: Device> Inside<D> {
         }
         let pages = bytes as f64 / rustix::param::page_size() as f64;
         let per_page = |us: u64| us as f64 * 1e3 / pages;
-        Ok(Timing {
-            ns_per_page: per_page(get_us),
-            beyond_tee_ns_per_page: None,
-            vmsplice_ns_per_page: None,
-            tee_ns_per_page: None,
-            splice_ns_per_page: None,
+        Ok(Costs {
+            ns_per_page: Some(per_page(get_us)),
             put_ns_per_page: put_us.map(per_page),
+            ..Costs::default()
         })
     }
 }
@@ -92,7 +89,10 @@ mod tests {
             // The simulated kernel, too, counts whole microseconds, and it has pages of 4 KiB.
             let ours = rustix::param::page_size() as f64 / 4096.0;
             let is_near = |ns: f64, expected: u64| (ns / ours - expected as f64).abs() < 0.1;
-            assert!(is_near(timing.ns_per_page, NS_PER_PAGE), "{timing:?}");
+            assert!(
+                is_near(timing.ns_per_page.unwrap(), NS_PER_PAGE),
+                "{timing:?}"
+            );
             match timing.put_ns_per_page {
                 Some(put) => assert!(is_near(put, PUT_NS_PER_PAGE), "{timing:?}"),
                 None => assert_eq!(form, Form::Benchmark32),

@@ -14,7 +14,7 @@ use fullbore_sys::pages::PageKind;
 use fullbore_sys::read::discard::Discard;
 use fullbore_sys::{Error, Result, capacity, probe};
 
-use super::{PAGES_PER_CALL, Timing, map};
+use super::{Costs, PAGES_PER_CALL, map};
 use crate::stats::median;
 use crate::sys::gup_pages::{Lent, Pipe};
 
@@ -156,7 +156,7 @@ impl Outside {
     }
 
     /// Measures for so long, passes of both kinds in turn.
-    pub(super) fn trial(&mut self, time: Duration) -> Result<Timing> {
+    pub(super) fn trial(&mut self, time: Duration) -> Result<Costs<f64>> {
         self.rig.clear();
         let mut passes = Passes::default();
         // The first two are not counted.
@@ -177,13 +177,13 @@ impl Outside {
         let per_page = |ns: &[f64]| median(ns).unwrap_or_default() / pages;
         let vmsplice = per_page(&passes.vmsplice);
         let (tee, splice) = (per_page(&passes.tee), per_page(&passes.splice));
-        Ok(Timing {
-            ns_per_page: vmsplice - splice,
+        Ok(Costs {
+            ns_per_page: Some(vmsplice - splice),
             beyond_tee_ns_per_page: Some(vmsplice - tee),
             vmsplice_ns_per_page: Some(vmsplice),
             tee_ns_per_page: Some(tee),
             splice_ns_per_page: Some(splice),
-            put_ns_per_page: None,
+            ..Costs::default()
         })
     }
 

@@ -21,8 +21,8 @@ impl Source {
     /// As large as was asked for, at least one buffer.
     pub fn prepare(config: &Config, note: &mut Option<String>) -> Result<Self> {
         Ok(Self {
-            pages: map_bytes(config, config.source.max(config.buf_size), note)?,
-            buffer: usize::try_from(config.buf_size).unwrap_or(usize::MAX),
+            pages: map_bytes(config, config.source.max(config.buf_size.0), note)?,
+            buffer: usize::try_from(config.buf_size.0).unwrap_or(usize::MAX),
             chosen: 0..0,
         })
     }
@@ -60,10 +60,11 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::sizes::BufSize;
 
     fn source(buf_size: u64, source: u64) -> Source {
         let config = Config {
-            buf_size,
+            buf_size: BufSize(buf_size),
             source,
             ..Config::default()
         };
