@@ -72,7 +72,7 @@ pub fn cpus(given: Option<(usize, usize)>, machine: &Machine) -> Result<(usize, 
 
 /// Refuses a CPU that was asked for and cannot be used now, and not in the middle of the work.
 pub fn usable(cpu: usize) -> Outcome {
-    sys::on_own_thread(|| Ok(sys::pin_to_cpu(cpu)))?.map_err(Failure::Usage)
+    sys::try_cpu(cpu).map_err(Failure::Usage)
 }
 
 /// Prints a result as one JSON document.
