@@ -86,15 +86,13 @@ impl RunArgs {
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(|e| Error::system("Ctrl-C cannot be caught", e, ""))?;
-        let is_to_stdout = self.is_to_stdout();
         let place = match &self.out {
-            _ if self.no_save || is_to_stdout => None,
+            _ if self.no_save || self.is_to_stdout() => None,
             Some(file) => Some(Place::file(file)?),
             None => Some(Place::new_in_state(now().as_secs(), kind)?),
         };
         Ok(Session {
             place,
-            is_to_stdout,
             interrupted,
             not_saved: OnceLock::new(),
         })
@@ -104,8 +102,6 @@ impl RunArgs {
 /// One run of a command that measures: where it is saved, if anywhere, and whether Ctrl-C has ended it.
 pub struct Session {
     place: Option<Place>,
-    /// Shown as JSON, whatever else was asked.
-    is_to_stdout: bool,
     interrupted: Arc<AtomicBool>,
     /// Why not everything that was measured is saved; printed when the result is shown.
     not_saved: OnceLock<Error>,
@@ -176,7 +172,7 @@ impl Session {
         text: impl FnOnce() -> Result<String>,
     ) -> Outcome {
         let not_saved = self.not_saved.get();
-        if args.json || self.is_to_stdout {
+        if args.json || args.is_to_stdout() {
             print_json(result)?;
         } else {
             print(&text()?, args.color)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 pub fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     let here = |why: &str| Err(format!("{why}: {value:.80} against {schema:.120}"));
     if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.strip_prefix("#/$defs/").unwrap();
+        let name = reference.strip_prefix("#/$defs/").expect("a name");
         fits(value, &root["$defs"][name], root)?;
     }
     for (word, least_one) in [("anyOf", true), ("oneOf", true), ("allOf", false)] {
@@ -29,7 +29,7 @@ pub fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     {
         return here("not one of them");
     }
-    let is = |name: &Value| match name.as_str().unwrap() {
+    let is = |name: &Value| match name.as_str().expect("a type") {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_u64() || value.is_i64(),
