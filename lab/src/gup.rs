@@ -14,9 +14,11 @@ use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys;
-pub use crate::worker::gup_trial::{Costs, PAGES_PER_CALL, Source};
 use crate::worker::gup_trial::{GupTrial, Possible};
-use crate::worker::order::{Job, Order, Report};
+pub use crate::worker::gup_trial::{PAGES_PER_CALL, Source};
+use crate::worker::order::{Job, Order};
+pub use crate::worker::outcome::Costs;
+use crate::worker::outcome::Report;
 use crate::worker::processes::{Processes, Task};
 use crate::worker::timing::{Time, Until};
 

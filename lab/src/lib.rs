@@ -1,8 +1,8 @@
 //! The lab: what can be measured of Linux pipes, without argument parsing and without printing.
 //!
-//! The main path: [`ladder::rung`] (the ladder as data) → [`rounds::plan`] (shuffled rounds) → [`ladder`] (one trial after
-//! the other) → [`worker::pair`] (two processes, started together) → [`worker::trial`] (what each of them does) →
-//! [`ladder::run`] (what it all says).
+//! The main path: [`ladder::rung`] (the ladder as data) → [`rounds`] (which trial when) → [`ladder`] (a trial of a rung) →
+//! [`worker::pair`] (two processes, started together) → [`worker`] (what each of them does) → [`ladder::run`] (what it all
+//! says). `docs/architecture.md` has it in ten lines.
 #![warn(missing_docs)]
 
 pub mod bandwidth;

@@ -13,7 +13,7 @@ use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{self, Estimate, Verdict};
 use crate::worker::config::{Config, ReadWith, WriteWith};
-use crate::worker::round_trip::RoundTrips;
+use crate::worker::outcome::RoundTrips;
 use crate::worker::sizes::{BufSize, PipeSize};
 
 mod cells;

@@ -1,7 +1,7 @@
 //! What runs in the processes of a trial, and how they get their orders and report.
 //!
-//! [`processes`] starts them; each of them is this program with the argument [`COMMAND`] and ends in [`run`]: it gets its
-//! [`order`], which names a job, and does that.
+//! `processes` starts them; each of them is this program with the argument [`COMMAND`] and ends in [`run`]: it gets its
+//! `order`, which names a job, and does that.
 
 mod conduit;
 pub mod config;
@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub mod gup_trial;
 mod memory_loops;
 pub(crate) mod order;
+pub mod outcome;
 pub mod page_faults;
 pub mod pair;
 pub(crate) mod processes;

@@ -14,10 +14,11 @@ use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
 use crate::saved::head::Head;
 use crate::worker::config::Config;
 use crate::worker::failure::because_of;
-use crate::worker::order::{Job, Order, Report, Work};
+use crate::worker::order::{Job, Order, Work};
+use crate::worker::outcome::Report;
+use crate::worker::outcome::RoundTrips;
 use crate::worker::pair::PairTrial;
 use crate::worker::processes::{Processes, Task};
-use crate::worker::round_trip::RoundTrips;
 use crate::worker::stream::{Link, both_ways};
 use crate::worker::timing::{Time, Until};
 

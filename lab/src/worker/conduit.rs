@@ -9,7 +9,7 @@ use fullbore_sys::read::discard::Discard;
 use fullbore_sys::{Error, Result, capacity};
 
 use super::files::rewind;
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::stream::{MESSAGE, buffer};
 use super::timing::{Time, timed};
 

@@ -151,7 +151,7 @@ named!(ReadWith, "out");
 pub const POOL: u64 = 64 << 20;
 
 /// What one pair does. Each side obeys what concerns it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Write method.
@@ -189,28 +189,6 @@ pub struct Config {
     pub check_huge_page: bool,
     /// Send a known sequence, and check it.
     pub verify: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            write_with: WriteWith::default(),
-            read_with: ReadWith::default(),
-            pages: PageKind::default(),
-            wait: Wait::default(),
-            buf_size: BufSize::default(),
-            source: 0,
-            ahead: 0,
-            pool: 0,
-            pipe_size: PipeSize::default(),
-            gift: false,
-            lock_memory: false,
-            dont_touch_pages: false,
-            same_buffer: false,
-            check_huge_page: false,
-            verify: false,
-        }
-    }
 }
 
 impl Config {

@@ -9,7 +9,7 @@ use fullbore_sys::{Error, Result, calls};
 use rustix::fs::SeekFrom;
 
 use super::memory_loops;
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::stream::{MESSAGE, buffer};
 use super::timing::{Time, timed};
 use crate::sys::mapping::Mapping;

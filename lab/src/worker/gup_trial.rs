@@ -11,7 +11,7 @@ use fullbore_sys::Result;
 use fullbore_sys::pages::{PageKind, Pages, Request};
 use serde::{Deserialize, Serialize};
 
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::timing::{Time, Until};
 use crate::saved::by_name;
 use crate::sys::gup_pages::Lent;
@@ -41,25 +41,6 @@ pub(crate) struct GupTrial {
     pub pages: PageKind,
     /// Whether the pages were written before.
     pub touched: bool,
-}
-
-/// Nanoseconds per page: of one trial, or what several say.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Costs<T> {
-    /// Finding one base page of it by address, and taking a reference. In an estimate: vmsplice less splice.
-    pub ns_per_page: Option<T>,
-    /// vmsplice less tee, in an estimate: finding pages alone, were it not for references, which vmsplice takes to a huge
-    /// page all at once and tee one by one. So this may be below zero.
-    pub beyond_tee_ns_per_page: Option<T>,
-    /// The whole of vmsplice, in an estimate.
-    pub vmsplice_ns_per_page: Option<T>,
-    /// The whole of tee, in an estimate: a reference for each slot.
-    pub tee_ns_per_page: Option<T>,
-    /// The whole of splice from pipe to pipe, in an estimate: slots are moved and no reference is taken.
-    pub splice_ns_per_page: Option<T>,
-    /// Giving the reference back, where the kernel times it.
-    pub put_ns_per_page: Option<T>,
 }
 
 /// How the cost is found here.

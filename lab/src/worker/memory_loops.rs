@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fullbore_sys::Result;
 
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::timing::{Time, timed};
 use crate::machine::memory_rates::words;
 

@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::failure::Failure;
-use super::gup_trial::{Costs, GupTrial};
-use super::round_trip::RoundTrips;
-use super::side_report::{Finished, SideReport};
+use super::gup_trial::GupTrial;
+use super::outcome::{Ready, Report};
 use super::timing::Time;
 use super::{conduit, files, gup_trial, memory_loops, round_trip, sides, stream, wire};
 use crate::sys;
@@ -93,34 +92,7 @@ pub(super) enum Message {
     Failed(Failure),
 }
 
-/// What a process measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Report {
-    /// It moved bytes.
-    Moved(Box<Finished>),
-    /// It sent bytes there and back.
-    RoundTrips(RoundTrips),
-    /// It had the kernel take references.
-    Gup(Costs<f64>),
-    /// Its partner ended before its time; what that says explains it.
-    Nothing,
-}
-
-impl Report {
-    /// What was moved, if that is what was measured.
-    pub(crate) fn moved(&self) -> Option<&SideReport> {
-        match self {
-            Self::Moved(finished) => Some(&finished.report),
-            _ => None,
-        }
-    }
-}
-
-/// What a job calls once its memory is ready; returns when all processes of the trial are.
-pub(crate) type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
-
-/// Does the work of one process of a trial, as [`super::processes`] starts it; the socket is its standard input.
+/// Does the work of one process of a trial, as `processes` starts it; the socket is its standard input.
 ///
 /// # Errors
 /// The socket broke, which means that the coordinator is gone. Other failures are sent to it.

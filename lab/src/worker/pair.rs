@@ -7,7 +7,8 @@ use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
-use super::order::{Job, Order, Report};
+use super::order::{Job, Order};
+use super::outcome::Report;
 use super::processes::{Processes, Task};
 use super::side_report::{Finished, SideReport};
 use super::timing::{Time, Until};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fullbore_sys::{Error, Result};
 
-use super::order::{Message, Order, Report};
+use super::order::{Message, Order};
+use super::outcome::Report;
 use super::wire;
 
 /// What one process gets.

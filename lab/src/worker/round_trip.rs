@@ -5,23 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use fullbore_sys::{Error, Result};
-use serde::{Deserialize, Serialize};
 
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report, RoundTrips};
 use super::side_report::{Finished, SideReport};
 use super::timing::{Time, Until};
-
-/// What many round trips took.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RoundTrips {
-    /// How many were counted.
-    pub count: usize,
-    /// Median, in microseconds.
-    pub median_us: f64,
-    /// 99th percentile, in microseconds.
-    pub p99_us: f64,
-}
 
 impl RoundTrips {
     /// What these times say, each `None` where there are none.

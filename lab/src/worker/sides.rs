@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fullbore_sys::{Error, Result};
 
 use super::config::Config;
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::reader::Reader;
 use super::side::{Counters, Path, Watch};
 use super::side_report::Moment;

@@ -11,7 +11,7 @@ use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::order::{Ready, Report};
+use super::outcome::{Ready, Report};
 use super::timing::{Time, timed};
 
 /// Bytes of a message: lmbench's `XFERSIZE`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fullbore_sys::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::order::Report;
+use super::outcome::Report;
 use super::side::{Counters, Path};
 use super::side_report::Moment;
 

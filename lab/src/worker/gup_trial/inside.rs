@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use fullbore_sys::Result;
 use fullbore_sys::pages::{self, PageKind};
 
+use super::super::outcome::Costs;
 use super::test_file::{Device, Job, TestFile};
-use super::{Costs, PAGES_PER_CALL, map};
+use super::{PAGES_PER_CALL, map};
 use crate::sys::gup_pages::Lent;
 
 /// The kernel counts whole microseconds: enough pages that one of them is a few percent at most.

@@ -14,7 +14,8 @@ use fullbore_sys::pages::PageKind;
 use fullbore_sys::read::discard::Discard;
 use fullbore_sys::{Error, Result, capacity, probe};
 
-use super::{Costs, PAGES_PER_CALL, map};
+use super::super::outcome::Costs;
+use super::{PAGES_PER_CALL, map};
 use crate::stats::median;
 use crate::sys::gup_pages::{Lent, Pipe};
 
