@@ -146,13 +146,11 @@ pub struct Figure {
 
 impl Comparison {
     /// Whether there is anything that could be judged.
-    #[must_use]
     pub fn has_ratios(&self) -> bool {
         self.rows().any(|(_, row)| row.ratio.is_some())
     }
 
     /// The first group of which nothing at all can be said: no row has samples enough for a difference to be called.
-    #[must_use]
     pub fn unjudged(&self) -> Option<&str> {
         let several = self.groups.iter().any(|g| g.runs > 1);
         let shared = |row: &Row| row.base.is_some() && row.other.is_some();
@@ -182,7 +180,6 @@ impl Comparison {
 }
 
 /// Puts runs of many hosts into groups by kernel and CPU, in the order of their names.
-#[must_use]
 pub fn group_by_machine(runs: Vec<Saved>) -> Vec<Group> {
     let mut groups = BTreeMap::<String, Vec<Saved>>::new();
     for run in runs {
@@ -193,7 +190,6 @@ pub fn group_by_machine(runs: Vec<Saved>) -> Vec<Group> {
 }
 
 /// Kernel and CPU.
-#[must_use]
 pub fn kind_of_machine(run: &Saved) -> String {
     let machine = &run.head().machine;
     format!(

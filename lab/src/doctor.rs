@@ -44,7 +44,6 @@ impl State {
     pub const ALL: [Self; 4] = [Self::Ok, Self::Costs, Self::Missing, Self::Unknown];
 
     /// For people, and the same word as in a document.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -160,7 +159,6 @@ impl Report {
 /// Looks at this machine through the eyes of this process: its user, its sandbox, its CPUs. Takes a fraction of a second.
 ///
 /// `program` is this program's own file where that is known: the lab starts its trials from it.
-#[must_use]
 pub fn examine(program: Option<PathBuf>) -> Report {
     let head = Head::new(SCHEMA, None, Machine::detect());
     let machine = &head.machine;

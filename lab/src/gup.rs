@@ -100,7 +100,6 @@ pub struct Row {
 
 impl Gup {
     /// Whether there is a cost that can be told from nothing.
-    #[must_use]
     pub fn has_cost(&self) -> bool {
         let told = |row: &Row| row.costs.ns_per_page.is_some() && !row.is_below_resolution();
         self.rows.iter().any(told)
@@ -109,7 +108,6 @@ impl Gup {
 
 impl Row {
     /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
-    #[must_use]
     pub fn is_below_resolution(&self) -> bool {
         let cost = self.costs.ns_per_page;
         cost.is_some_and(|cost| cost.median <= 0.0 || cost.ci95[0] <= 0.0)

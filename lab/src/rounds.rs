@@ -68,14 +68,12 @@ impl<F> Default for Measured<F> {
 
 impl<F> Measured<F> {
     /// Why there is nothing: the last failure, where no trial succeeded.
-    #[must_use]
     pub fn refused(&self) -> Option<String> {
         let last = self.failures.last().filter(|_| self.samples.is_empty())?;
         Some(last.to_string())
     }
 
     /// What to say of trials that failed where others succeeded.
-    #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let why = self.failures.last().filter(|_| !self.samples.is_empty())?;
         let n = self.failures.len();

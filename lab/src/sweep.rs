@@ -205,7 +205,6 @@ impl Sweep {
 
 impl Sweep {
     /// The state of the cells that say nothing else.
-    #[must_use]
     pub fn state(&self) -> Option<State> {
         let first = || self.cells.iter().find_map(|c| c.state);
         self.prevailing.or_else(first)

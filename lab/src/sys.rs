@@ -36,7 +36,6 @@ pub struct Usage {
 }
 
 /// Reads what this process has used so far.
-#[must_use]
 pub fn usage() -> Usage {
     let raw = rusage(libc::RUSAGE_SELF);
     let cpu = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
@@ -252,7 +251,6 @@ impl SharedMemory {
     }
 
     /// One of the numbers.
-    #[must_use]
     pub fn number(&self, which: Shared) -> &AtomicU64 {
         // SAFETY: the offset is inside the mapping.
         let at = unsafe { self.start.add(which as usize) };

@@ -265,7 +265,6 @@ pub const CONDUITS: &[Column] = &[
 ];
 
 /// What a run measures: the nine columns and more with their latencies, or the conduits.
-#[must_use]
 pub fn columns(conduits: bool) -> Vec<Column> {
     if conduits {
         CONDUITS.to_vec()

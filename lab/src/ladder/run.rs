@@ -44,7 +44,6 @@ pub struct Run {
 
 impl Run {
     /// What was measured in other states than the one that prevailed, by state.
-    #[must_use]
     pub fn apart(&self) -> BTreeMap<State, Vec<&RungResult>> {
         let mut states = BTreeMap::<_, Vec<_>>::new();
         for result in self.rungs.iter().flat_map(|r| &r.apart) {
@@ -118,7 +117,6 @@ impl PairFigures {
     }
 
     /// CPU seconds of both sides per GiB moved.
-    #[must_use]
     pub fn cpu_s_per_gib(&self) -> f64 {
         self.per_gib(|s| s.cpu_s)
     }
@@ -193,7 +191,6 @@ pub struct PathPair {
 }
 
 /// Sums up what has been measured so far: `measured[i]` is of `rungs[i]`.
-#[must_use]
 pub fn sum_up(
     rungs: &[Rung],
     measured: &[Measured<PairFigures>],

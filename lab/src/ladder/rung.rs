@@ -102,7 +102,6 @@ impl Rung {
     }
 
     /// The same rung with several pairs at once, each on CPUs of its own.
-    #[must_use]
     pub fn with_pairs(&self, pairs: usize) -> Self {
         Self {
             id: format!("{} ×{pairs}", self.id).into(),
@@ -113,14 +112,12 @@ impl Rung {
     }
 
     /// Whether the reader's CPU touches the data. Where it does not, GiB/s is a rate of references.
-    #[must_use]
     pub fn touches_data(&self) -> bool {
         self.config.read_with.touches_data()
     }
 
     /// Which of these rungs it is compared with: its baseline, or where that is not among them, the baseline of that, and so
     /// on.
-    #[must_use]
     pub fn baseline_among(&self, rungs: &[Self]) -> Option<usize> {
         let all = ladder();
         let mut id = self.baseline.clone()?;
@@ -188,7 +185,6 @@ fn large_source(config: Config) -> Config {
 }
 
 /// Every rung, series by series, lowest first.
-#[must_use]
 pub fn ladder() -> Vec<Rung> {
     let of = |series, rungs: Vec<Rung>| rungs.into_iter().map(move |r| Rung { series, ..r });
     let one_cpu = one_cpu().into_iter().map(|r| Rung {

@@ -57,7 +57,6 @@ impl LineTravel {
     }
 
     /// The state these two times stand for.
-    #[must_use]
     pub fn state(&self) -> State {
         match (self.before.map(distance), self.after.map(distance)) {
             (Some(Distance::Near), Some(Distance::Near)) => State::Near,

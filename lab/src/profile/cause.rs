@@ -50,7 +50,6 @@ impl Cause {
     ];
 
     /// A name to be shown.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -403,7 +402,6 @@ const KNOWN: [(Cause, &[&str]); 9] = [
 
 /// What one call chain spends its time for. `frames` is a folded stack: outermost function first, functions of the kernel
 /// marked with [`KERNEL`].
-#[must_use]
 pub fn classify<'a>(frames: impl DoubleEndedIterator<Item = &'a str>) -> Cause {
     let mut innermost = None;
     let mut callee = None;

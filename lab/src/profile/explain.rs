@@ -6,7 +6,6 @@ use crate::ladder::rung;
 use crate::profile::profiled::Role;
 
 /// A side's name.
-#[must_use]
 pub fn name(role: Role) -> &'static str {
     match role {
         Role::Writer => "writer",
@@ -26,7 +25,6 @@ const SERIES: [&str; 7] = [
 ];
 
 /// What takes most of the time of the side that has the most to do, and what the next rung changes.
-#[must_use]
 pub fn sentence(id: &str, sides: &[SideProfile]) -> String {
     let busy = |s: &SideProfile| s.on_cpu_s / s.wall_s.max(1e-9);
     let Some(side) = sides.iter().max_by(|a, b| busy(a).total_cmp(&busy(b))) else {

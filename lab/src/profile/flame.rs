@@ -45,7 +45,6 @@ fn drawn(folded: &[Folded], title: &str, can_be_searched: bool) -> Result<String
 }
 
 /// Folded stacks in the form that other tools read, one on a line.
-#[must_use]
 pub fn lines(folded: &[Folded]) -> String {
     folded
         .iter()

@@ -13,7 +13,6 @@ pub type Folded = (String, u64);
 
 /// Shares out `on_cpu_s` seconds of a side that moved `pages` pages among causes, largest first. `hidden_s` of them were
 /// spent where nothing could be looked at.
-#[must_use]
 pub fn causes(folded: &[Folded], on_cpu_s: f64, hidden_s: f64, pages: f64) -> Vec<CauseShare> {
     let mut samples: BTreeMap<Cause, u64> = BTreeMap::new();
     let mut leaves: BTreeMap<(Cause, &str), u64> = BTreeMap::new();
@@ -84,7 +83,6 @@ pub struct Callee {
 }
 
 /// The tree below `symbol`, wherever it is called from, and its share of all samples. `None` when no sample is in it.
-#[must_use]
 pub fn below(folded: &[Folded], symbol: &str) -> Option<(f64, Callee)> {
     let mut root = Node::default();
     let mut all = 0;

@@ -1,7 +1,6 @@
 //! Whether the kernel shows its symbols to this process.
 
 /// Whether /proc/kallsyms shows no addresses to this process (`kptr_restrict`), or is not there.
-#[must_use]
 pub fn kernel_symbols_hidden() -> bool {
     use std::io::BufRead;
     let Ok(file) = std::fs::File::open("/proc/kallsyms") else {

@@ -27,7 +27,6 @@ pub struct Maps(Vec<Mapping>);
 
 impl Maps {
     /// Those of a process; empty where /proc does not show them.
-    #[must_use]
     pub fn of(pid: u32) -> Self {
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         Self::parse(&text)

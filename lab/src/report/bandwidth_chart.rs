@@ -13,13 +13,11 @@ use crate::show::number::number;
 const LINEAR_UP_TO: f64 = 60.0;
 
 /// Rates of a run of bandwidth or of conduits.
-#[must_use]
 pub fn bandwidth(run: &BandwidthRun) -> Chart {
     rates(run, "bandwidth")
 }
 
 /// Round trips of a run; `None` where it has none.
-#[must_use]
 pub fn latency(run: &BandwidthRun) -> Option<Chart> {
     trips(run, "latency")
 }

@@ -32,7 +32,6 @@ impl Part {
     }
 
     /// A short name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu(Cause::Copy) => "copy",
@@ -52,7 +51,6 @@ impl Part {
     }
 
     /// The name in full, as the profile has it.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu(cause) => cause.title(),
@@ -82,7 +80,6 @@ impl Part {
 }
 
 /// A side's parts in ns per page, and their sum; what cannot be drawn is left out.
-#[must_use]
 pub fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
     let per_page = |seconds: f64| seconds * 1e9 / side.pages;
     let of = |part| match part {
@@ -102,7 +99,6 @@ pub fn parts(side: &SideProfile) -> Vec<(Part, f64)> {
 
 /// Nanoseconds per page by cause, for each rung and side. A bar is one side's whole time; rungs differ a thousandfold, so each
 /// has a scale of its own.
-#[must_use]
 pub fn causes(profile: &Profile) -> Chart {
     of(profile, "causes")
 }

@@ -93,7 +93,6 @@ impl Chart {
     }
 
     /// A file of its own, with title and caption in the picture. It follows the reader's choice of light or dark.
-    #[must_use]
     pub fn document(&self, layout: Layout) -> String {
         let drawing = match layout {
             Layout::Wide => &self.wide,

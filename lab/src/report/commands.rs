@@ -15,7 +15,6 @@ use crate::sweep::Sweep;
 use crate::worker::timing::Until;
 
 /// The command that repeats a run on the same machine: same CPUs, same order of trials.
-#[must_use]
 pub fn command(saved: &Saved) -> String {
     let mut command = match saved {
         Saved::Ladder(run) => ladder(run),

@@ -14,7 +14,6 @@ use crate::sweep::{Cell, Sweep};
 const MOST: usize = 40;
 
 /// Rates by buffer size and capacity.
-#[must_use]
 pub fn sweep(sweep: &Sweep) -> Chart {
     of(sweep, "sweep")
 }

@@ -17,7 +17,6 @@ pub(super) fn by_state(run: &Run) -> Vec<(Option<State>, Vec<&RungResult>)> {
 }
 
 /// The state in words that go after "measured".
-#[must_use]
 pub fn in_words(state: State) -> &'static str {
     match state {
         State::Near => "while the two CPUs were near each other",
@@ -29,7 +28,6 @@ pub fn in_words(state: State) -> &'static str {
 }
 
 /// The machine in one line.
-#[must_use]
 pub fn machine_line(machine: &Machine) -> String {
     format!(
         "{}, Linux {}",
@@ -39,7 +37,6 @@ pub fn machine_line(machine: &Machine) -> String {
 }
 
 /// The ladder as a bar chart with 95 % intervals: the trials of the state that prevailed.
-#[must_use]
 pub fn ladder(run: &Run) -> Chart {
     let results: Vec<_> = run.rungs.iter().map(|r| &r.main).collect();
     of_state(run, run.prevailing, &results, "ladder")

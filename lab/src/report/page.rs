@@ -19,7 +19,6 @@ const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /// A page of these runs, grouped by kernel and CPU.
-#[must_use]
 pub fn page(runs: &[Saved]) -> String {
     let groups = groups(runs);
     let title = match &groups[..] {

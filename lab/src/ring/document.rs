@@ -77,7 +77,6 @@ pub struct UsedSlot {
 
 impl RingDocument {
     /// Of these steps, on pages of so many bytes.
-    #[must_use]
     pub fn new(page_size: usize, steps: &[StepResult]) -> Self {
         Self {
             schema: SCHEMA,

@@ -14,7 +14,6 @@ pub enum Row {
 }
 
 /// A pipe as lines of at most `width` slots; where there are many, empty lines are only mentioned.
-#[must_use]
 pub fn rows(pipe: &Pipe, width: usize) -> Vec<Row> {
     const FEW: usize = 2;
     let slots = pipe.slots();

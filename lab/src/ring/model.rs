@@ -65,49 +65,41 @@ impl Pipe {
     }
 
     /// Slots in the ring, used and free.
-    #[must_use]
     pub fn slots(&self) -> &[Option<Slot>] {
         &self.slots
     }
 
     /// Counter of the next slot to be filled. Its place is `head & (slots - 1)`.
-    #[must_use]
     pub fn head(&self) -> u32 {
         self.head
     }
 
     /// Counter of the next slot to be read.
-    #[must_use]
     pub fn tail(&self) -> u32 {
         self.tail
     }
 
     /// Slots in use.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.head.wrapping_sub(self.tail) as usize
     }
 
     /// Bytes that wait to be read, as `FIONREAD` counts them.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.in_order().map(|(_, slot)| slot.len).sum()
     }
 
     /// Capacity in bytes, as `F_GETPIPE_SZ` says it: slots × page size, whatever the slots hold.
-    #[must_use]
     pub fn capacity(&self) -> usize {
         self.slots.len() * self.page_size
     }
 
     /// Whether nothing can be read: a reader would block.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
     /// Whether no slot is free: a writer would block, unless its bytes fit into the last page.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.used() == self.slots.len()
     }
@@ -121,7 +113,6 @@ impl Pipe {
     }
 
     /// Bytes that a `write(2)` could append to the last page.
-    #[must_use]
     pub fn room_in_last_page(&self) -> usize {
         match self.in_order().last() {
             Some((_, slot)) if slot.can_merge => self.page_size - slot.offset - slot.len,
@@ -130,7 +121,6 @@ impl Pipe {
     }
 
     /// Whether a `write(2)` could append to the page of the slot at this place: only to the last one.
-    #[must_use]
     pub fn may_be_appended_to(&self, place: usize) -> bool {
         self.room_in_last_page() > 0 && place == self.place(self.head.wrapping_sub(1))
     }
@@ -193,7 +183,6 @@ pub enum Refusal {
 
 impl Refusal {
     /// Name of the error.
-    #[must_use]
     pub fn errno(self) -> &'static str {
         match self {
             Self::WouldBlock => "EAGAIN",
@@ -281,7 +270,6 @@ impl Pipes {
     ///
     /// # Panics
     /// When `page_size` is not a power of two of at least 512 bytes.
-    #[must_use]
     pub fn new(page_size: usize, slots: usize) -> Self {
         assert!(page_size.is_power_of_two() && page_size >= 512);
         let pipe = Pipe::new(page_size, slots);
@@ -294,7 +282,6 @@ impl Pipes {
     }
 
     /// One of the two.
-    #[must_use]
     pub fn pipe(&self, which: Which) -> &Pipe {
         match which {
             Which::First => &self.first,
@@ -303,7 +290,6 @@ impl Pipes {
     }
 
     /// Bytes in a page.
-    #[must_use]
     pub fn page_size(&self) -> usize {
         self.page_size
     }

@@ -22,7 +22,6 @@ pub enum Which {
 
 impl Which {
     /// The one that is not this.
-    #[must_use]
     pub fn other(self) -> Self {
         match self {
             Self::First => Self::Second,

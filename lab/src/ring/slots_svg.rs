@@ -26,7 +26,6 @@ svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.do{font:60
 .p0{fill:#1f6feb}.p1{fill:#bd561d}.p2{fill:#238636}.p3{fill:#b62324}.p4{fill:#8957e5}.p5{fill:#9e6a03}.p6{fill:#1b7c83}.p7{fill:#bf4b8a}}";
 
 /// Draws the steps below each other.
-#[must_use]
 pub fn draw(steps: &[StepResult]) -> String {
     let mut body = String::new();
     let cell = cell_width(steps);

@@ -21,7 +21,6 @@ pub struct StepResult {
 
 impl StepResult {
     /// Whether this step cannot be seen without the second pipe.
-    #[must_use]
     pub fn needs_second(&self) -> bool {
         let goes_there = matches!(self.step.op, Op::Splice(_) | Op::Tee(_));
         goes_there || self.step.on == Which::Second
@@ -47,7 +46,6 @@ impl Pipes {
 }
 
 /// How full a pipe is: `2 of 8 slots in use, 5000 of 32768 bytes; 3192 bytes may be merged into the last page`.
-#[must_use]
 pub fn state(pipe: &Pipe) -> String {
     let mut text = format!(
         "{} of {} slot{} in use, {} of {}",

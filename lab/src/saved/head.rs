@@ -23,7 +23,6 @@ pub struct Head {
 
 impl Head {
     /// Of what begins now.
-    #[must_use]
     pub fn new(schema: &str, label: Option<String>, machine: Machine) -> Self {
         Self {
             schema: schema.to_owned(),

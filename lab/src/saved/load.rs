@@ -87,7 +87,6 @@ const PREFIX: &str = "fullbore.";
 
 impl Saved {
     /// Its kind.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
             Self::Ladder(_) => Kind::Ladder,
@@ -98,7 +97,6 @@ impl Saved {
     }
 
     /// What it begins with. The label may hold anything: see [`shown`].
-    #[must_use]
     pub fn head(&self) -> &Head {
         match self {
             Self::Ladder(run) => &run.head,

@@ -8,7 +8,6 @@ const NAME: usize = 120;
 
 /// Whether a character, shown as it is, would change what a reader sees of the others: a control character, one that turns
 /// the direction of writing, one without width, a separator of lines, a tag. Those that XML cannot hold count, too.
-#[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -17,7 +16,6 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// The text with `\n` and `\u{1b}` for what [`is_hidden`].
-#[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if text.contains(is_hidden) {
         cut(text, usize::MAX).into()
@@ -27,13 +25,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// [`visible`], and cut where it is too long for a name.
-#[must_use]
 pub fn shown(text: &str) -> String {
     cut(text, NAME)
 }
 
 /// [`visible`], and cut after about so many characters.
-#[must_use]
 pub fn cut(text: &str, most: usize) -> String {
     let (mut out, mut taken) = (String::new(), 0);
     for c in text.chars() {
@@ -54,7 +50,6 @@ pub fn cut(text: &str, most: usize) -> String {
 }
 
 /// JSON text without what [`is_hidden`], which is in its strings only; the same JSON otherwise.
-#[must_use]
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

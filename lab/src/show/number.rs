@@ -3,7 +3,6 @@
 use fullbore_sys::size::Size;
 
 /// Three digits, no more than four behind the point, and an exponent where they would stand in a long row of zeros.
-#[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {
         v if v.is_nan() => "–".into(),
@@ -14,7 +13,6 @@ pub fn number(value: f64) -> String {
 }
 
 /// Two digits, where there is little room.
-#[must_use]
 pub fn two_digits(value: f64) -> String {
     format!("{value:.*}", decimals(10.0 * value.abs()).min(2))
 }
@@ -31,13 +29,11 @@ fn decimals(size: f64) -> usize {
 }
 
 /// The number, or a dash.
-#[must_use]
 pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), number)
 }
 
 /// A factor: `×1.25`.
-#[must_use]
 pub fn times(ratio: f64) -> String {
     match ratio {
         r if r < 100.0 => format!("×{r:.2}"),
@@ -46,13 +42,11 @@ pub fn times(ratio: f64) -> String {
 }
 
 /// One word with a plural.
-#[must_use]
 pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A size as it is typed: `64K`.
-#[must_use]
 pub fn typed_size(bytes: u64) -> String {
     let text = Size(bytes).to_string();
     let short = text.strip_suffix("iB").or_else(|| text.strip_suffix('B'));
@@ -60,13 +54,11 @@ pub fn typed_size(bytes: u64) -> String {
 }
 
 /// An amount of memory, to a tenth of a GiB: what a kernel keeps for itself differs by some KiB from boot to boot.
-#[must_use]
 pub fn memory(bytes: u64) -> String {
     format!("{:.1}GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
 /// Time as UTC, to the minute.
-#[must_use]
 pub fn when(unix_s: u64) -> String {
     i64::try_from(unix_s)
         .ok()

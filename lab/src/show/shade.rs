@@ -26,7 +26,6 @@ pub struct Shade {
 }
 
 /// From 0, the slowest, to 1, the fastest.
-#[must_use]
 pub fn cividis(share: f64) -> Shade {
     let at = share.clamp(0.0, 1.0) * (CIVIDIS.len() - 1) as f64;
     let i = (at as usize).min(CIVIDIS.len() - 2);

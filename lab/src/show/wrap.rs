@@ -4,14 +4,12 @@ use textwrap::core::Fragment;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Columns of a terminal that a text takes, of which styles take none.
-#[must_use]
 pub fn columns(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
 
 /// Breaks a text between words into lines of at most `width` columns of a terminal, of which styles take none. The first
 /// line begins with one indent, the others with another. A longer word, which may be a command, stays whole.
-#[must_use]
 pub fn wrap(text: &str, width: usize, [first, others]: [&str; 2]) -> Vec<String> {
     let options = Options::new(width)
         .initial_indent(first)

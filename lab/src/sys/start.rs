@@ -43,7 +43,6 @@ fn at_start() -> u8 {
 }
 
 /// Whether standard input (0), output (1) or error (2) was closed when this process was started.
-#[must_use]
 pub fn was_closed(standard: u8) -> bool {
     standard < 3 && at_start() & 1 << standard != 0
 }

@@ -14,7 +14,6 @@ pub enum Levels {
 
 impl Levels {
     /// Bits of an address that have a meaning of their own; those above must equal the highest of them.
-    #[must_use]
     pub fn bits(self) -> u32 {
         match self {
             Self::Four => 48,
@@ -23,7 +22,6 @@ impl Levels {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(self) -> u32 {
         match self {
             Self::Four => 4,
@@ -46,7 +44,6 @@ pub enum Leaf {
 
 impl Leaf {
     /// Bits of the offset in the page.
-    #[must_use]
     pub fn bits(self) -> u32 {
         match self {
             Self::Small => 12,
@@ -56,7 +53,6 @@ impl Leaf {
     }
 
     /// Name of the size.
-    #[must_use]
     pub fn size(self) -> &'static str {
         match self {
             Self::Small => "4 KiB",
@@ -95,7 +91,6 @@ pub struct Field {
 
 impl Field {
     /// The bits as digits.
-    #[must_use]
     pub fn binary(&self) -> String {
         let width = (self.high - self.low + 1) as usize;
         format!("{:0width$b}", self.value)
@@ -127,7 +122,6 @@ const INDEX_BITS: u32 = 9;
 
 impl Decoded {
     /// Takes an address apart.
-    #[must_use]
     pub fn of(address: u64, levels: Levels, leaf: Leaf) -> Self {
         let field = |name, high: u32, low: u32| Field {
             name,
@@ -157,7 +151,6 @@ impl Decoded {
     }
 
     /// Where the address lies: all bits above the highest one in use must equal it.
-    #[must_use]
     pub fn place(&self) -> Place {
         // Sign extension: an arithmetic shift there and back.
         match (self.address as i64) >> (self.levels.bits() - 1) {
@@ -174,14 +167,12 @@ impl Decoded {
     }
 
     /// The byte in the page.
-    #[must_use]
     pub fn offset(&self) -> u64 {
         self.address & ((1 << self.leaf.bits()) - 1)
     }
 }
 
 /// Whether there is such an address, with four levels and with five.
-#[must_use]
 pub fn verdict(address: u64) -> String {
     let place = |levels| Decoded::of(address, levels, Leaf::Small).place();
     match (place(Levels::Four), place(Levels::Five)) {

@@ -22,7 +22,6 @@ const TABLE: [u32; 2] = [96, 128];
 const TEXT: Font = Font::regular(13.0);
 
 /// Draws the bits of the address, and below them the tables that they lead through.
-#[must_use]
 pub fn draw(decoded: &Decoded) -> String {
     let mut body = String::new();
     let title = format!("{:#018x}", decoded.address);

@@ -78,7 +78,6 @@ pub struct PagesDocument {
 
 impl PagesDocument {
     /// Of a buffer of this kind of pages, or of another process.
-    #[must_use]
     pub fn new(kind: Option<PageKind>, pid: Option<u32>, look: Look) -> Self {
         Self {
             schema: PAGES_SCHEMA,

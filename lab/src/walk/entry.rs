@@ -8,19 +8,16 @@ pub struct Entry(pub u64);
 
 impl Entry {
     /// Whether a page is mapped there.
-    #[must_use]
     pub fn is_present(self) -> bool {
         self.0 & (1 << 63) != 0
     }
 
     /// Whether the page is in swap, or on its way elsewhere.
-    #[must_use]
     pub fn is_swapped(self) -> bool {
         self.0 & (1 << 62) != 0
     }
 
     /// Frame number of a page that is present; `None` where the kernel shows zero for want of privilege.
-    #[must_use]
     pub fn frame(self) -> Option<u64> {
         let frame = self.0 & ((1 << 55) - 1);
         (self.is_present() && frame != 0).then_some(frame)
@@ -61,14 +58,12 @@ const HEAD: u64 = 1 << 15;
 const TAIL: u64 = 1 << 16;
 
 /// Names of the flags that are set.
-#[must_use]
 pub fn flag_names(flags: u64) -> Vec<&'static str> {
     let set = (0..).zip(FLAGS).filter(|(bit, _)| flags & (1 << bit) != 0);
     set.map(|(_, name)| name).collect()
 }
 
 /// What a page is in a compound page: one of several in a row that the kernel handles as one.
-#[must_use]
 pub(crate) fn compound(flags: u64) -> &'static str {
     match (flags & HEAD != 0, flags & TAIL != 0) {
         (true, _) => "head",
@@ -99,7 +94,6 @@ pub struct Mapping {
 
 impl Mapping {
     /// The mapping that an address belongs to, and `None` where there is none.
-    #[must_use]
     pub fn find(smaps: &str, address: u64) -> Option<Self> {
         let mut found: Option<Self> = None;
         for line in smaps.lines() {

@@ -6,7 +6,6 @@ use super::address::{Decoded, Place, verdict};
 use crate::show::wrap::wrap;
 
 /// Draws the walk; lines of at most 100 characters.
-#[must_use]
 pub fn draw(decoded: &Decoded) -> String {
     let mut out = format!("{:#018x}\n\n", decoded.address);
     bits(&mut out, decoded);

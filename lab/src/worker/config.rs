@@ -70,13 +70,11 @@ impl WriteWith {
     ];
 
     /// Whether no reader, whatever it does with the data, ever sees a byte change.
-    #[must_use]
     pub fn is_sound(self) -> bool {
         !matches!(self, Self::Vmsplice | Self::Reuse)
     }
 
     /// Whether data is copied into memory, or a socket, from which it can be sent later.
-    #[must_use]
     pub fn can_fill_ahead(self) -> bool {
         match self {
             Self::Reuse | Self::Fresh | Self::Fat | Self::Cow | Self::Auto => true,
@@ -94,7 +92,6 @@ impl ReadWith {
     ];
 
     /// Whether the reader's CPU touches the data.
-    #[must_use]
     pub fn touches_data(self) -> bool {
         !matches!(self, Self::Splice | Self::Relay)
     }
@@ -246,7 +243,6 @@ impl Config {
     }
 
     /// Bytes of the pool of `reuse`.
-    #[must_use]
     pub fn pool_of_reuse(&self) -> u64 {
         if self.pool == 0 { POOL } else { self.pool }
     }
@@ -281,7 +277,6 @@ impl Config {
     }
 
     /// The exact capacity in bytes that the pipe must be given, if any.
-    #[must_use]
     pub fn capacity(&self) -> Option<u64> {
         self.pipe_size.exact(self.lent())
     }

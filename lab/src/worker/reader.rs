@@ -81,7 +81,6 @@ impl<'a> Reader<'a> {
     }
 
     /// How bytes move.
-    #[must_use]
     pub fn path(&self) -> Path {
         let way = match &self.way {
             Way::Read(..) => format!("read, {} pages", self.config.pages),

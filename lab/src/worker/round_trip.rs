@@ -12,7 +12,6 @@ use super::timing::{Time, Until};
 
 impl RoundTrips {
     /// What these times say, each `None` where there are none.
-    #[must_use]
     pub(crate) fn of(mut times: Vec<u32>) -> Option<Self> {
         times.sort_unstable();
         let last = times.len().checked_sub(1)?;

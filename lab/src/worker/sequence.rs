@@ -9,7 +9,6 @@ pub fn fill(buffer: &mut [u8], offset: u64) {
 }
 
 /// Offset in the stream of the first byte that is not the sequence's, if any.
-#[must_use]
 pub fn first_difference(bytes: &[u8], offset: u64) -> Option<u64> {
     let mut bad = None;
     each_piece(offset, bytes.len(), |at, word, skip, take| {

@@ -89,7 +89,6 @@ impl Path {
     }
 
     /// Which bytes did not go the way that was asked for, and why, if there are any.
-    #[must_use]
     pub fn left(&self, asked: &str) -> Option<String> {
         if asked == WriteWith::Auto.to_string() {
             return None; // any of them was asked for

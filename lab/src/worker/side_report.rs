@@ -36,13 +36,11 @@ pub struct SideReport {
 
 impl SideReport {
     /// GiB moved.
-    #[must_use]
     pub fn gib(&self) -> f64 {
         self.bytes as f64 / (1u64 << 30) as f64
     }
 
     /// Rate in GiB/s.
-    #[must_use]
     pub fn gib_per_s(&self) -> f64 {
         self.gib() / self.seconds.max(1e-9)
     }

@@ -24,14 +24,12 @@ impl std::fmt::Display for BufSize {
 impl BufSize {
     /// The buffer whose pages fill a pipe of this capacity with one half while the other one is written: see
     /// [`Self::lent_capacity`].
-    #[must_use]
     pub fn for_lent_capacity(capacity: u64) -> Self {
         Self(capacity.saturating_mul(2))
     }
 
     /// The capacity of a pipe to which the pages of the buffer are lent: half the buffer, so that a buffer has been read before
     /// it is used again.
-    #[must_use]
     pub fn lent_capacity(self) -> u64 {
         self.0 / 2
     }
@@ -78,7 +76,6 @@ pub enum PipeSize {
 impl PipeSize {
     /// The exact capacity in bytes that the pipe must be given, if any; `lent` is the buffer whose pages are lent to it, if
     /// they are.
-    #[must_use]
     pub fn exact(self, lent: Option<BufSize>) -> Option<u64> {
         match (self, lent) {
             (Self::Largest, _) => None,

@@ -440,7 +440,6 @@ fn library<'a>(
 }
 
 /// How a constant's bytes move, and why not better.
-#[must_use]
 pub fn path_of(constant: &Constant) -> String {
     let mut path = match (constant.route(), constant.bytes_per_tee()) {
         (None, _) => "nothing was written yet".to_owned(),
@@ -454,7 +453,6 @@ pub fn path_of(constant: &Constant) -> String {
 }
 
 /// What `tee` sends: with `--verify` a pattern of its own, of a length that no power of two divides.
-#[must_use]
 pub fn tee_pattern(verify: bool) -> Vec<u8> {
     if verify {
         (0..12_289u32).map(|i| (i % 251) as u8).collect()

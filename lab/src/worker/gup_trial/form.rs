@@ -95,7 +95,6 @@ impl Form {
     ];
 
     /// Name of the file in debugfs.
-    #[must_use]
     pub fn file(self) -> &'static str {
         match self {
             Self::Test80 | Self::Test72 => "gup_test",
@@ -104,7 +103,6 @@ impl Form {
     }
 
     /// Bytes of the argument.
-    #[must_use]
     pub const fn size(self) -> usize {
         match self {
             Self::Test80 => size_of::<Test80>(),
@@ -115,7 +113,6 @@ impl Form {
     }
 
     /// `_IOWR('g', 1, …)`: `get_user_pages_fast` in every version.
-    #[must_use]
     pub const fn request(self) -> Opcode {
         opcode::from_components(Direction::ReadWrite, b'g', 1, self.size())
     }
