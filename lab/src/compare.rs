@@ -15,7 +15,7 @@ mod rows;
 mod series;
 pub use differences::Difference;
 use rows::{keys, row};
-use series::{Series, series};
+use series::{ComparedSeries, series};
 
 /// Name and version of the form of a comparison.
 pub const SCHEMA: &str = "fullbore.compare/1";
@@ -205,7 +205,7 @@ pub fn kind_of_machine(run: &Saved) -> String {
 /// Fewer than two groups, runs of different kinds, or of a kind that says nothing about speed.
 pub fn compare(groups: &[Group]) -> Result<Comparison> {
     let kind = common_kind(groups)?;
-    let measured: Vec<Vec<Vec<Series>>> = groups
+    let measured: Vec<Vec<Vec<ComparedSeries>>> = groups
         .iter()
         .map(|g| g.runs.iter().map(series).collect())
         .collect();
@@ -301,7 +301,7 @@ fn summary(index: usize, group: &Group) -> GroupSummary {
 
 fn warnings(
     groups: &[Group],
-    measured: &[Vec<Vec<Series>>],
+    measured: &[Vec<Vec<ComparedSeries>>],
     comparison: &Comparison,
     together: usize,
 ) -> Vec<String> {

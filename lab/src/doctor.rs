@@ -19,12 +19,12 @@ use crate::machine::{self, Machine};
 use crate::saved::head::Head;
 use crate::sys::plain;
 
-pub use cost::Measured;
+pub use cost::MeasuredCosts;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub enum State {
+pub enum CheckState {
     /// As it should be.
     #[serde(rename = "ok")]
     Ok,
@@ -39,7 +39,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl CheckState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Costs, Self::Missing, Self::Unknown];
 
@@ -61,7 +61,7 @@ pub struct Check {
     /// What was looked at; stays the same from version to version.
     pub id: &'static str,
     /// Result.
-    pub state: State,
+    pub state: CheckState,
     /// The value, or what a trial showed.
     pub found: String,
     /// What that costs.
@@ -73,7 +73,7 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(id: &'static str, state: State, found: impl Into<String>) -> Self {
+    fn new(id: &'static str, state: CheckState, found: impl Into<String>) -> Self {
         Self {
             id,
             state,
@@ -85,19 +85,19 @@ impl Check {
     }
 
     fn ok(id: &'static str, found: impl Into<String>) -> Self {
-        Self::new(id, State::Ok, found)
+        Self::new(id, CheckState::Ok, found)
     }
 
     fn slow(id: &'static str, found: impl Into<String>) -> Self {
-        Self::new(id, State::Costs, found)
+        Self::new(id, CheckState::Costs, found)
     }
 
     fn missing(id: &'static str, found: impl Into<String>) -> Self {
-        Self::new(id, State::Missing, found)
+        Self::new(id, CheckState::Missing, found)
     }
 
     fn unknown(id: &'static str, found: impl Into<String>) -> Self {
-        Self::new(id, State::Unknown, found)
+        Self::new(id, CheckState::Unknown, found)
     }
 
     fn costs(mut self, costs: impl Into<String>) -> Self {
@@ -124,7 +124,7 @@ impl Check {
 /// Checks that belong together.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Group {
+pub struct CheckGroup {
     /// What they are about.
     pub title: &'static str,
     /// The checks.
@@ -137,19 +137,19 @@ pub const SCHEMA: &str = "fullbore.doctor/1";
 /// Everything that was found.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Report {
+pub struct DoctorReport {
     /// Of the form [`SCHEMA`].
     #[serde(flatten)]
     pub head: Head,
     /// Whether Fullbore can do its job here at all.
     pub is_usable: bool,
     /// What was measured.
-    pub measured: Measured,
+    pub measured: MeasuredCosts,
     /// The checks.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CheckGroup>,
 }
 
-impl Report {
+impl DoctorReport {
     /// All checks, in order.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.groups.iter().flat_map(|group| &group.checks)
@@ -159,36 +159,36 @@ impl Report {
 /// Looks at this machine through the eyes of this process: its user, its sandbox, its CPUs. Takes a fraction of a second.
 ///
 /// `program` is this program's own file where that is known: the lab starts its trials from it.
-pub fn examine(program: Option<PathBuf>) -> Report {
+pub fn examine(program: Option<PathBuf>) -> DoctorReport {
     let head = Head::new(SCHEMA, None, Machine::detect());
     let machine = &head.machine;
     let status = machine::read("/proc/self/status").unwrap_or_default();
     // Costs first: what follows would disturb them.
     let measured = cost::measure(machine);
     let groups = vec![
-        Group {
+        CheckGroup {
             title: "System calls",
             checks: calls::judge(&calls::Facts::read(machine, &status, program)),
         },
-        Group {
+        CheckGroup {
             title: "Memory",
             checks: memory_checks::judge(&memory_checks::Facts::read(machine, &status)),
         },
-        Group {
+        CheckGroup {
             title: "Limits on pipes",
             checks: limits::judge(&limits::Facts::read(machine)),
         },
-        Group {
+        CheckGroup {
             title: "Processors",
             checks: processor::judge(&processor::Facts::read(machine), &measured),
         },
-        Group {
+        CheckGroup {
             title: "What may be watched",
             checks: visibility::judge(&visibility::Facts::read()),
         },
     ];
-    let is_fatal = |group: &Group| group.checks.iter().any(|check| check.is_fatal);
-    Report {
+    let is_fatal = |group: &CheckGroup| group.checks.iter().any(|check| check.is_fatal);
+    DoctorReport {
         is_usable: !groups.iter().any(is_fatal),
         measured,
         groups,

@@ -83,7 +83,7 @@ struct Rungs<'a> {
 
 /// What one trial showed.
 #[derive(Clone, Debug)]
-struct Figures {
+struct ProfileFigures {
     gib_per_s: f64,
     /// Writer, then reader.
     sides: [SideFigures; 2],
@@ -108,11 +108,11 @@ struct SideFigures {
 }
 
 impl Measurement for Rungs<'_> {
-    type Figures = Figures;
+    type Figures = ProfileFigures;
     type Run = Profile;
     const NOTHING: (&'static str, &'static str) = ("no rung could be profiled", "run it again");
 
-    fn trial(&mut self, case: usize) -> Result<(Figures, Conditions)> {
+    fn trial(&mut self, case: usize) -> Result<(ProfileFigures, Conditions)> {
         let options = self.options;
         let rung = &options.rungs[case];
         let until = Until::Seconds(options.seconds);
@@ -144,7 +144,7 @@ impl Measurement for Rungs<'_> {
                 side_figures(options.sampling, finished, &recordings[i], steal, fold)
             };
             let asked = rung.config.write_with.to_string();
-            Ok(Figures {
+            Ok(ProfileFigures {
                 gib_per_s: reader.report.gib_per_s(),
                 sides: [side(0, writer), side(1, reader)],
                 left: writer.report.path.left(&asked),
@@ -152,7 +152,7 @@ impl Measurement for Rungs<'_> {
         })
     }
 
-    fn run(&self, rounds_done: usize, measured: &[Measured<Figures>]) -> Profile {
+    fn run(&self, rounds_done: usize, measured: &[Measured<ProfileFigures>]) -> Profile {
         let options = self.options;
         let main = prevailing(seen(measured));
         let mut warnings = self.warnings.clone();
@@ -189,7 +189,11 @@ impl Measurement for Rungs<'_> {
 }
 
 /// What trials of one rung in one state say: shares of all of them together, and intervals from one to the next.
-fn rung_profile(rung: &Rung, state: Option<State>, samples: &[Sample<Figures>]) -> RungProfile {
+fn rung_profile(
+    rung: &Rung,
+    state: Option<State>,
+    samples: &[Sample<ProfileFigures>],
+) -> RungProfile {
     let of_side = |role, i: usize| {
         let trials: Vec<_> = samples.iter().map(|s| &s.figures.sides[i]).collect();
         SideFigures::profile(role, &trials)

@@ -3,7 +3,7 @@
 mod text;
 
 use clap::Args;
-use fullbore_lab::doctor::{Report, examine};
+use fullbore_lab::doctor::{DoctorReport, examine};
 use fullbore_sys::Error;
 
 use crate::args::rungs;
@@ -38,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     }
 }
 
-fn unusable(report: &Report) -> Option<Error> {
+fn unusable(report: &DoctorReport) -> Option<Error> {
     let fatal = report.checks().find(|check| check.is_fatal)?;
     Some(Error::new(
         "Fullbore cannot work here",

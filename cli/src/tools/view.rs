@@ -41,7 +41,7 @@ use display::Form;
 use fullbore_lab::show::escape::visible;
 use options::{Job, Options};
 use screen::{Screen, Settings, Start};
-use transfer::{Plan, Transfer};
+use transfer::{Transfer, TransferPlan};
 pub use typed::ViewArgs;
 use voice::{Complaint, Fault, Voice};
 
@@ -276,8 +276,8 @@ fn find_size(options: &mut Options, files: &[OsString], output: BorrowedFd<'_>) 
     }
 }
 
-fn plan(options: &Options, form: &Form) -> Plan {
-    Plan {
+fn plan(options: &Options, form: &Form) -> TransferPlan {
+    TransferPlan {
         separator: options.separator,
         shows_data: form.shows_data(),
         buffer: options.no_splice.then_some(options.buffer_size),
@@ -290,7 +290,7 @@ fn plan(options: &Options, form: &Form) -> Plan {
 
 fn start_screen(
     options: &Options,
-    plan: &Plan,
+    plan: &TransferPlan,
     output: &Output,
     settings: &Arc<Mutex<Settings>>,
     counters: &Arc<Counters>,

@@ -9,7 +9,7 @@ use fullbore_sys::{Error, Result};
 use super::buffer_size::{BufferSize, buffer_size};
 use super::column::{Column, How};
 use super::result::{BandwidthMethod, BandwidthRun, ColumnFigures, SCHEMA, TripFigures};
-use super::summary::{Figures, sum_up};
+use super::summary::{TrialFigures, sum_up};
 use super::year_2005;
 use crate::ladder::{WARM_UP_S, rung, rung_trial};
 use crate::machine::Machine;
@@ -64,11 +64,11 @@ struct Columns<'a> {
 }
 
 impl Measurement for Columns<'_> {
-    type Figures = Figures;
+    type Figures = TrialFigures;
     type Run = BandwidthRun;
     const NOTHING: (&'static str, &'static str) = ("nothing could be measured", "run it again");
 
-    fn trial(&mut self, case: usize) -> Result<(Figures, Conditions)> {
+    fn trial(&mut self, case: usize) -> Result<(TrialFigures, Conditions)> {
         let column = &self.options.columns[case];
         let (one, other) = self.options.run.cpus;
         let cpus = match column.how {
@@ -81,7 +81,7 @@ impl Measurement for Columns<'_> {
         })
     }
 
-    fn run(&self, rounds_done: usize, measured: &[Measured<Figures>]) -> BandwidthRun {
+    fn run(&self, rounds_done: usize, measured: &[Measured<TrialFigures>]) -> BandwidthRun {
         let options = self.options;
         let conduits = options.columns.iter().all(|c| c.copies.is_some());
         let summary = sum_up(&options.columns, measured);
@@ -137,7 +137,7 @@ impl<'a> Columns<'a> {
     }
 
     /// A rung of the ladder.
-    fn rung(&self, id: &str) -> Result<Figures> {
+    fn rung(&self, id: &str) -> Result<TrialFigures> {
         let rungs = rung::ladder();
         let rung = rungs.iter().find(|r| r.id == id);
         let rung = rung.ok_or_else(|| Error::new(id, "there is no such rung", ""))?;
@@ -149,7 +149,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Processes of our own.
-    fn processes(&self, column: &Column) -> Result<Figures> {
+    fn processes(&self, column: &Column) -> Result<TrialFigures> {
         let (one, other) = self.options.run.cpus;
         let task = |work, cpu, descriptors, measures: bool| Task {
             order: Order {
@@ -190,7 +190,7 @@ impl<'a> Columns<'a> {
         processes.release()?;
         let reports = processes.reports()?;
         if let Some(Report::RoundTrips(trips)) = reports.first() {
-            return Ok(Figures::Trips(TripFigures {
+            return Ok(TrialFigures::Trips(TripFigures {
                 median_us: trips.median_us,
                 p99_us: trips.p99_us,
             }));
@@ -222,9 +222,9 @@ fn duplicate(file: &Result<File>) -> Result<OwnedFd> {
 }
 
 /// The rate of the first, the CPU time of all.
-fn rates(sides: &[&SideReport]) -> Figures {
+fn rates(sides: &[&SideReport]) -> TrialFigures {
     let cpu = |side: &&SideReport| side.cpu_s / side.gib().max(1.0 / (1u64 << 30) as f64);
-    Figures::Rate(ColumnFigures {
+    TrialFigures::Rate(ColumnFigures {
         gib_per_s: sides.first().map_or(0.0, |side| side.gib_per_s()),
         cpu_s_per_gib: sides.iter().map(cpu).sum(),
     })

@@ -13,7 +13,7 @@ const MB_PER_GIB: f64 = (1u64 << 30) as f64 / 1e6;
 
 /// What one trial gave.
 #[derive(Clone, Debug)]
-pub(super) enum Figures {
+pub(super) enum TrialFigures {
     Rate(ColumnFigures),
     Trips(TripFigures),
 }
@@ -26,7 +26,7 @@ pub(super) struct Summary {
 }
 
 /// Sums up: `measured[i]` belongs to `columns[i]`.
-pub(super) fn sum_up(columns: &[Column], measured: &[Measured<Figures>]) -> Summary {
+pub(super) fn sum_up(columns: &[Column], measured: &[Measured<TrialFigures>]) -> Summary {
     let prevailing = prevailing(seen(measured));
     let mut summary = Summary {
         prevailing,
@@ -36,8 +36,8 @@ pub(super) fn sum_up(columns: &[Column], measured: &[Measured<Figures>]) -> Summ
     for (column, measured) in columns.iter().zip(measured) {
         if column.group == Group::Latency {
             let trips = kept(measured, |figures| match figures {
-                Figures::Trips(trips) => Some(trips.clone()),
-                Figures::Rate(_) => None,
+                TrialFigures::Trips(trips) => Some(trips.clone()),
+                TrialFigures::Rate(_) => None,
             });
             let mut result = ByState::of(&trips, prevailing, |state, samples| {
                 trips_in(column, state, samples)
@@ -46,8 +46,8 @@ pub(super) fn sum_up(columns: &[Column], measured: &[Measured<Figures>]) -> Summ
             summary.latencies.push(result);
         } else {
             let rates = kept(measured, |figures| match figures {
-                Figures::Rate(rate) => Some(rate.clone()),
-                Figures::Trips(_) => None,
+                TrialFigures::Rate(rate) => Some(rate.clone()),
+                TrialFigures::Trips(_) => None,
             });
             let mut result = ByState::of(&rates, prevailing, |state, samples| {
                 rates_in(column, state, samples)
@@ -61,7 +61,10 @@ pub(super) fn sum_up(columns: &[Column], measured: &[Measured<Figures>]) -> Summ
 }
 
 /// The trials that gave figures of one kind.
-fn kept<F>(measured: &Measured<Figures>, of: fn(&Figures) -> Option<F>) -> Vec<Sample<F>> {
+fn kept<F>(
+    measured: &Measured<TrialFigures>,
+    of: fn(&TrialFigures) -> Option<F>,
+) -> Vec<Sample<F>> {
     let samples = measured.samples.iter();
     samples
         .filter_map(|s| Some(s.with(of(&s.figures)?)))
@@ -129,7 +132,7 @@ mod tests {
     use crate::machine::state::LineTravel;
     use fullbore_sys::Error;
 
-    fn sample(round: usize, state: State, figures: Figures) -> Sample<Figures> {
+    fn sample(round: usize, state: State, figures: TrialFigures) -> Sample<TrialFigures> {
         let conditions = Conditions {
             state,
             line_travel_ns: LineTravel::default(),
@@ -138,23 +141,23 @@ mod tests {
         Sample::new(round, conditions, figures)
     }
 
-    fn rate(round: usize, gib_per_s: f64, state: State) -> Sample<Figures> {
+    fn rate(round: usize, gib_per_s: f64, state: State) -> Sample<TrialFigures> {
         let figures = ColumnFigures {
             gib_per_s,
             cpu_s_per_gib: 0.5,
         };
-        sample(round, state, Figures::Rate(figures))
+        sample(round, state, TrialFigures::Rate(figures))
     }
 
-    fn trip(round: usize, us: f64, state: State) -> Sample<Figures> {
+    fn trip(round: usize, us: f64, state: State) -> Sample<TrialFigures> {
         let figures = TripFigures {
             median_us: us,
             p99_us: us * 2.0,
         };
-        sample(round, state, Figures::Trips(figures))
+        sample(round, state, TrialFigures::Trips(figures))
     }
 
-    fn nothing(columns: &[Column]) -> Vec<Measured<Figures>> {
+    fn nothing(columns: &[Column]) -> Vec<Measured<TrialFigures>> {
         columns.iter().map(|_| Measured::default()).collect()
     }
 

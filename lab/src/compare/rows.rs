@@ -3,7 +3,7 @@
 use super::Figure;
 use super::Row;
 use super::Unit;
-use super::series::Series;
+use super::series::ComparedSeries;
 use crate::machine::state::State;
 use crate::stats;
 
@@ -16,8 +16,8 @@ pub(super) struct Key {
 }
 
 /// What either group measured, in the order of the base, each in every state that can be compared.
-pub(super) fn keys(base: &[Vec<Series>], other: &[Vec<Series>]) -> Vec<Key> {
-    let has = |side: &[Vec<Series>], id: &str, state| {
+pub(super) fn keys(base: &[Vec<ComparedSeries>], other: &[Vec<ComparedSeries>]) -> Vec<Key> {
+    let has = |side: &[Vec<ComparedSeries>], id: &str, state| {
         side.iter()
             .flatten()
             .any(|s| s.id == id && s.state == state)
@@ -47,16 +47,22 @@ pub(super) fn keys(base: &[Vec<Series>], other: &[Vec<Series>]) -> Vec<Key> {
 }
 
 /// The samples of one row, run by run.
-fn of<'a>(side: &'a [Vec<Series>], key: &Key) -> Vec<&'a Series> {
-    let mine = |run: &'a Vec<Series>| run.iter().find(|s| s.id == key.id && s.state == key.state);
+fn of<'a>(side: &'a [Vec<ComparedSeries>], key: &Key) -> Vec<&'a ComparedSeries> {
+    let mine =
+        |run: &'a Vec<ComparedSeries>| run.iter().find(|s| s.id == key.id && s.state == key.state);
     side.iter().filter_map(mine).collect()
 }
 
 /// What both groups say of it.
-pub(super) fn row(key: &Key, base: &[Vec<Series>], other: &[Vec<Series>], together: usize) -> Row {
+pub(super) fn row(
+    key: &Key,
+    base: &[Vec<ComparedSeries>],
+    other: &[Vec<ComparedSeries>],
+    together: usize,
+) -> Row {
     let (a, b) = (of(base, key), of(other, key));
-    let judged = |which: fn(&Series) -> &[f64]| {
-        let side = |series: &[&Series]| -> Option<Vec<Vec<f64>>> {
+    let judged = |which: fn(&ComparedSeries) -> &[f64]| {
+        let side = |series: &[&ComparedSeries]| -> Option<Vec<Vec<f64>>> {
             let runs: Vec<_> = series.iter().map(|s| which(s).to_vec()).collect();
             (!runs.is_empty() && runs.iter().all(|r| !r.is_empty())).then_some(runs)
         };
@@ -98,8 +104,8 @@ fn samples(a: &[Vec<f64>], b: &[Vec<f64>]) -> [usize; 2] {
     }
 }
 
-fn figure(series: &[&Series]) -> Option<Figure> {
-    let estimate = |which: fn(&Series) -> &[f64]| match series {
+fn figure(series: &[&ComparedSeries]) -> Option<Figure> {
+    let estimate = |which: fn(&ComparedSeries) -> &[f64]| match series {
         [one] => stats::estimate(which(one)),
         many => {
             let medians: Option<Vec<_>> = many.iter().map(|s| stats::median(which(s))).collect();

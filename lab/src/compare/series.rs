@@ -13,7 +13,7 @@ use crate::sweep::Sweep;
 
 /// The trials of one thing in one state.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Series {
+pub(super) struct ComparedSeries {
     pub id: String,
     pub unit: Unit,
     pub state: State,
@@ -48,7 +48,7 @@ impl Thing {
 }
 
 /// Everything that a run measured, in its order. A profile measured nothing that could be compared.
-pub(super) fn series(run: &Saved) -> Vec<Series> {
+pub(super) fn series(run: &Saved) -> Vec<ComparedSeries> {
     let things = match run {
         Saved::Ladder(run) => ladder(run),
         Saved::Sweep(sweep) => cells(sweep),
@@ -69,7 +69,7 @@ pub(super) fn series(run: &Saved) -> Vec<Series> {
                 let ratios = pairs.into_iter().map(|(value, first)| value / first);
                 ratios.filter(|ratio| ratio.is_finite()).collect()
             });
-            all.push(Series {
+            all.push(ComparedSeries {
                 id: thing.id.clone(),
                 unit: thing.unit,
                 state,

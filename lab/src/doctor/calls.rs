@@ -284,7 +284,7 @@ fn seccomp(seccomp: Option<(u32, Option<u32>)>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
 
     #[test]
     fn versions_are_read_as_distributions_write_them() {
@@ -300,10 +300,10 @@ mod tests {
     #[test]
     fn older_kernels_cost_what_they_lack() {
         let state = |release| kernel(Some(release)).state;
-        assert_eq!(state("6.7.0"), State::Ok);
-        assert_eq!(state("6.6.87-1"), State::Costs);
-        assert_eq!(kernel(None).state, State::Unknown);
-        assert_eq!(state("Haiku"), State::Unknown);
+        assert_eq!(state("6.7.0"), CheckState::Ok);
+        assert_eq!(state("6.6.87-1"), CheckState::Costs);
+        assert_eq!(kernel(None).state, CheckState::Unknown);
+        assert_eq!(state("Haiku"), CheckState::Unknown);
         let costs = |release| kernel(Some(release)).costs.unwrap();
         assert!(!costs("5.15").contains("5.6"));
         assert!(costs("5.4.0").contains("5.6") && costs("5.4.0").contains("6.7"));
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn vmsplice_that_copies_or_is_refused_is_missing() {
-        assert_eq!(vmsplice(&Ok(false)).state, State::Ok);
-        assert_eq!(by_reference(&Ok(false)).state, State::Missing);
-        assert_eq!(by_reference(&Ok(true)).state, State::Ok);
+        assert_eq!(vmsplice(&Ok(false)).state, CheckState::Ok);
+        assert_eq!(by_reference(&Ok(false)).state, CheckState::Missing);
+        assert_eq!(by_reference(&Ok(true)).state, CheckState::Ok);
         let refused = Err("Operation not permitted".to_owned());
-        assert_eq!(vmsplice(&refused).state, State::Missing);
-        assert_eq!(by_reference(&refused).state, State::Unknown);
+        assert_eq!(vmsplice(&refused).state, CheckState::Missing);
+        assert_eq!(by_reference(&refused).state, CheckState::Unknown);
     }
 
     #[test]
@@ -334,8 +334,8 @@ mod tests {
 
     #[test]
     fn filters_are_counted_where_the_kernel_counts_them() {
-        assert_eq!(seccomp(Some((0, Some(0)))).state, State::Ok);
-        assert_eq!(seccomp(None).state, State::Unknown);
+        assert_eq!(seccomp(Some((0, Some(0)))).state, CheckState::Ok);
+        assert_eq!(seccomp(None).state, CheckState::Unknown);
         assert!(
             seccomp(Some((2, Some(1))))
                 .found

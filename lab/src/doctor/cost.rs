@@ -26,7 +26,7 @@ const WAKE_UPS: f64 = 2.0;
 /// What was measured. Each is a median of batches with its 95 % interval; none where it could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Measured {
+pub struct MeasuredCosts {
     /// One getppid(2), in nanoseconds: entering the kernel and leaving it.
     pub system_call_ns: Option<Estimate>,
     /// One byte through a pipe to a reader that sleeps on the same CPU, in microseconds: half a round trip.
@@ -43,12 +43,12 @@ pub struct Measured {
     pub refused: Vec<String>,
 }
 
-pub(super) fn measure(machine: &Machine) -> Measured {
+pub(super) fn measure(machine: &Machine) -> MeasuredCosts {
     let pair = choose_cpus(machine);
     let cpus = pair.map(|pair| [pair.writer, pair.reader]);
-    let mut measured = Measured {
+    let mut measured = MeasuredCosts {
         cpus,
-        ..Measured::default()
+        ..MeasuredCosts::default()
     };
     let ticks = || cpus.and_then(|[cpu, _]| cpu_ticks(cpu));
     let before = ticks();

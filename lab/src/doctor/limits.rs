@@ -171,7 +171,7 @@ fn pages_of_user(facts: &Facts) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
 
     fn facts() -> Facts {
         Facts {
@@ -193,7 +193,7 @@ mod tests {
     fn ordinary_limits_are_in_order_and_told_with_what_is_in_use() {
         assert_eq!(capacity_of_one(&facts()).found, "limit 1MiB, granted 1MiB");
         let check = pages_of_user(&facts());
-        assert_eq!(check.state, State::Ok);
+        assert_eq!(check.state, CheckState::Ok);
         assert_eq!(
             check.found,
             "soft limit 16384 pages (64MiB), hard limit none; 3 pipes open in 2 processes of this user (1 more cannot \
@@ -207,13 +207,13 @@ mod tests {
             granted: Ok((64 << 10, Some("EPERM".into()))),
             ..facts()
         };
-        assert_eq!(capacity_of_one(&small).state, State::Costs);
+        assert_eq!(capacity_of_one(&small).state, CheckState::Costs);
         let over_the_limit = Facts {
             new_pipe: Ok(8192),
             ..facts()
         };
         let check = pages_of_user(&over_the_limit);
-        assert_eq!(check.state, State::Costs);
+        assert_eq!(check.state, CheckState::Costs);
         assert!(check.found.starts_with("a new pipe has only 8KiB"));
         // 16 slots of 64 KiB pages.
         let arm = Facts {
@@ -221,7 +221,7 @@ mod tests {
             new_pipe: Ok(1 << 20),
             ..facts()
         };
-        assert_eq!(pages_of_user(&arm).state, State::Ok);
+        assert_eq!(pages_of_user(&arm).state, CheckState::Ok);
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             in_use: None,
             ..facts()
         };
-        assert_eq!(pages_of_user(&nothing).state, State::Unknown);
+        assert_eq!(pages_of_user(&nothing).state, CheckState::Unknown);
         assert_eq!(
             capacity_of_one(&nothing).found,
             "limit unknown, granted 1MiB"
@@ -243,8 +243,8 @@ mod tests {
             new_pipe: Err("EPERM".into()),
             ..facts()
         };
-        assert_eq!(capacity_of_one(&refused).state, State::Missing);
-        assert_eq!(pages_of_user(&refused).state, State::Unknown);
+        assert_eq!(capacity_of_one(&refused).state, CheckState::Missing);
+        assert_eq!(pages_of_user(&refused).state, CheckState::Unknown);
     }
 
     #[test]

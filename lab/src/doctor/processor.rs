@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Check;
 use super::Presence;
 use super::cgroup;
-use super::cost::{Measured, steal_since_boot};
+use super::cost::{MeasuredCosts, steal_since_boot};
 use crate::machine::travel::{Distance, LONGEST_TRAVEL_NS, distance};
 use crate::machine::{CpuPair, Hypervisor, Machine, choose_cpus, read};
 use crate::stats::Estimate;
@@ -70,7 +70,7 @@ fn some_avg10(pressure: &str) -> Option<f64> {
     avg10.parse::<f64>().ok().map(|percent| percent / 100.0)
 }
 
-pub(super) fn judge(facts: &Facts, measured: &Measured) -> Vec<Check> {
+pub(super) fn judge(facts: &Facts, measured: &MeasuredCosts) -> Vec<Check> {
     vec![
         cpus(facts),
         quota_of(facts.quota),
@@ -127,7 +127,7 @@ fn quota_of(quota: Option<Option<f64>>) -> Check {
     }
 }
 
-fn travel_time(facts: &Facts, measured: &Measured) -> Check {
+fn travel_time(facts: &Facts, measured: &MeasuredCosts) -> Check {
     let id = "line-travel";
     let is_one = facts
         .pair
@@ -151,7 +151,7 @@ fn travel_time(facts: &Facts, measured: &Measured) -> Check {
 /// Of a wake-up, in microseconds. Bare metal needs 1 to 5; a guest whose idle CPU has to be started by its host needs tens.
 const DEAR_WAKE_UP_US: f64 = 8.0;
 
-fn wake_up(facts: &Facts, measured: &Measured) -> Check {
+fn wake_up(facts: &Facts, measured: &MeasuredCosts) -> Check {
     let id = "wake-up";
     let us = |e: Estimate| format!("{:.1} µs", e.median);
     let one = measured.wake_up_one_cpu_us;

@@ -8,7 +8,7 @@ fn this_machine_is_examined_and_every_complaint_says_why_it_matters() {
     for check in report.checks() {
         assert!(!check.found.is_empty(), "{check:?}");
         assert!(!check.found.contains('\n'), "{check:?}");
-        if matches!(check.state, State::Costs | State::Missing) {
+        if matches!(check.state, CheckState::Costs | CheckState::Missing) {
             assert!(check.costs.is_some(), "{check:?}");
             assert!(check.change.is_some(), "{check:?}");
         }
@@ -24,7 +24,7 @@ fn this_machine_is_examined_and_every_complaint_says_why_it_matters() {
 
 #[test]
 fn a_state_is_shown_and_saved_in_the_same_word() {
-    for state in State::ALL {
+    for state in CheckState::ALL {
         let json = serde_json::to_string(&state).unwrap();
         assert_eq!(json, format!("{:?}", state.word()));
     }

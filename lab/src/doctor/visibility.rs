@@ -130,7 +130,7 @@ fn gup_test(found: &Result<usize, Error>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
 
     fn facts() -> Facts {
         Facts {
@@ -170,7 +170,7 @@ mod tests {
             sampling: Ok(()),
             ..facts()
         };
-        assert_eq!(perf(&root).state, State::Ok);
+        assert_eq!(perf(&root).state, CheckState::Ok);
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let shown = "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _text\n";
         assert!(has_addresses(shown));
         assert!(!has_addresses(""));
-        assert_eq!(symbols(&facts()).state, State::Missing);
+        assert_eq!(symbols(&facts()).state, CheckState::Missing);
         let change = |kptr_restrict| {
             let facts = Facts {
                 kptr_restrict,
@@ -194,7 +194,7 @@ mod tests {
             shows_addresses: None,
             ..facts()
         };
-        assert_eq!(symbols(&unreadable).state, State::Unknown);
+        assert_eq!(symbols(&unreadable).state, CheckState::Unknown);
     }
 
     #[test]
@@ -202,6 +202,6 @@ mod tests {
         let check = gup_test(&facts().gup_test);
         assert_eq!(check.found, "no gup_test: not here");
         assert_eq!(check.change.as_deref(), Some("boot another kernel"));
-        assert_eq!(gup_test(&Ok(80)).state, State::Ok);
+        assert_eq!(gup_test(&Ok(80)).state, CheckState::Ok);
     }
 }

@@ -193,7 +193,7 @@ pub struct Recorder {
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The events of a pair that is still to be started.
-pub struct Events(Vec<Source>);
+pub struct Events(Vec<MappedRing>);
 
 impl Events {
     /// Prepares to record the two processes that the calling thread starts next, of one thread each, on these CPUs.
@@ -201,10 +201,10 @@ impl Events {
     /// # Errors
     /// The kernel refuses to sample them.
     pub fn open(cpus: [usize; 2], sampling: Sampling) -> Result<Self> {
-        let mut sources = vec![Source::open(0, cpus[0], sampling).map_err(refused)?];
+        let mut sources = vec![MappedRing::open(0, cpus[0], sampling).map_err(refused)?];
         // A CPU that both share is recorded once.
         if cpus[0] != cpus[1] {
-            sources.push(Source::open(1, cpus[1], sampling).map_err(refused)?);
+            sources.push(MappedRing::open(1, cpus[1], sampling).map_err(refused)?);
         }
         Ok(Self(sources))
     }
@@ -256,7 +256,7 @@ impl Recorder {
 }
 
 /// The events of a CPU.
-struct Source {
+struct MappedRing {
     /// The side that is told what was lost.
     side: usize,
     samples: Sampler,
@@ -266,7 +266,7 @@ struct Source {
 /// tried next.
 const SIZES: [usize; 3] = [2 << 20, 128 << 10, 32 << 10];
 
-impl Source {
+impl MappedRing {
     fn open(side: usize, cpu: usize, sampling: Sampling) -> io::Result<Self> {
         let builder = builder(sampling, cpu);
         let mut error = io::ErrorKind::Unsupported.into();

@@ -12,7 +12,7 @@ use super::sample::RecordedSample;
 
 /// A part of a program's address space that holds code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapping {
+struct CodeMapping {
     start: u64,
     end: u64,
     /// Where in the file it begins.
@@ -23,7 +23,7 @@ struct Mapping {
 
 /// The code that a process has mapped, read while it lives.
 #[derive(Clone, Debug, Default)]
-pub struct Maps(Vec<Mapping>);
+pub struct Maps(Vec<CodeMapping>);
 
 impl Maps {
     /// Those of a process; empty where /proc does not show them.
@@ -40,7 +40,7 @@ impl Maps {
             let offset = fields.next()?;
             let path = fields.nth(2).unwrap_or("[anonymous]");
             let number = |hex| u64::from_str_radix(hex, 16).ok();
-            rights.contains('x').then_some(Mapping {
+            rights.contains('x').then_some(CodeMapping {
                 start: number(start)?,
                 end: number(end)?,
                 offset: number(offset)?,
@@ -50,7 +50,7 @@ impl Maps {
         Self(text.lines().filter_map(mapping).collect())
     }
 
-    fn find(&self, address: u64) -> Option<&Mapping> {
+    fn find(&self, address: u64) -> Option<&CodeMapping> {
         self.0.iter().find(|m| (m.start..m.end).contains(&address))
     }
 }
@@ -116,7 +116,7 @@ impl Symbols {
         name
     }
 
-    fn of_program(&mut self, address: u64, mapping: &Mapping) -> String {
+    fn of_program(&mut self, address: u64, mapping: &CodeMapping) -> String {
         let in_file = address - mapping.start + mapping.offset;
         let key = (mapping.path.clone(), in_file);
         if let Some(name) = self.of_files.get(&key) {

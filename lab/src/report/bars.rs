@@ -76,7 +76,7 @@ const HEADING: f64 = 21.0;
 const GAP: f64 = 12.0;
 
 /// Where the columns are. In a narrow picture labels, values and notes stand above the bars.
-struct Columns {
+struct BarColumns {
     /// The axis.
     left: f64,
     right: f64,
@@ -86,14 +86,14 @@ struct Columns {
 }
 
 impl Bars {
-    fn columns(&self, bars: &[Bar], layout: Layout) -> Columns {
+    fn columns(&self, bars: &[Bar], layout: Layout) -> BarColumns {
         let narrow = layout.is_narrow();
         let note = layout.width();
         let notes = bars.iter().map(|b| TEXT.width(&b.note) + b.mark());
         let head = if narrow { 0.0 } else { TEXT.width(self.note) };
         let value = (note - notes.fold(head, f64::max) - GAP).floor();
         if narrow {
-            return Columns {
+            return BarColumns {
                 left: 0.0,
                 right: note,
                 value,
@@ -103,7 +103,7 @@ impl Bars {
         let values = bars.iter().filter_map(|b| b.value.ok());
         let values = values.map(|v| STRONG.width(&number(v)));
         let labels = bars.iter().map(|b| TEXT.width(&safe(&b.label)) + GAP);
-        Columns {
+        BarColumns {
             left: labels.fold(0.0, f64::max).min(240.0).ceil(),
             right: (value - values.fold(TEXT.width(self.unit), f64::max) - GAP).floor(),
             value,
@@ -246,7 +246,7 @@ impl Bars {
         }
     }
 
-    fn row(&self, bar: &Bar, y: f64, axis: &Axis, columns: &Columns, layout: Layout) -> Markup {
+    fn row(&self, bar: &Bar, y: f64, axis: &Axis, columns: &BarColumns, layout: Layout) -> Markup {
         let narrow = layout.is_narrow();
         let (text_y, middle, height) = if narrow {
             (y + 14.0, y + 27.0, 13.0)

@@ -139,22 +139,22 @@ fn parse(text: &[u8]) -> std::result::Result<Saved, Bad> {
     let (kind, version) = kind_of(&survey.schema.ok_or_else(no_schema)?)?;
     survey.bad_number.map_or(Ok(()), Err)?;
     Ok(match kind {
-        Kind::Ladder if version > 1 => Saved::Ladder(typed::<_, Rungs>(kind, text)?),
+        Kind::Ladder if version > 1 => Saved::Ladder(typed::<_, RungParts>(kind, text)?),
         Kind::Ladder => {
-            let mut run: Box<Run> = typed::<_, Rungs>(kind, text)?;
+            let mut run: Box<Run> = typed::<_, RungParts>(kind, text)?;
             older::complete_ladder(&mut run);
             Saved::Ladder(run)
         }
-        Kind::Profile => Saved::Profile(typed::<_, ProfiledRungs>(kind, text)?),
+        Kind::Profile => Saved::Profile(typed::<_, ProfileParts>(kind, text)?),
         Kind::Sweep if version == 1 => {
             let text = older::without_apart(text).map_err(not_json)?;
-            let mut sweep: Box<Sweep> = typed::<_, Cells>(kind, &text)?;
+            let mut sweep: Box<Sweep> = typed::<_, CellParts>(kind, &text)?;
             older::sum_up_sweep(&mut sweep);
             Saved::Sweep(sweep)
         }
-        Kind::Sweep => Saved::Sweep(typed::<_, Cells>(kind, text)?),
+        Kind::Sweep => Saved::Sweep(typed::<_, CellParts>(kind, text)?),
         Kind::Bandwidth => {
-            let mut run: Box<BandwidthRun> = typed::<_, Columns>(kind, text)?;
+            let mut run: Box<BandwidthRun> = typed::<_, ColumnParts>(kind, text)?;
             older::complete_bandwidth(&mut run);
             Saved::Bandwidth(run)
         }
@@ -205,25 +205,25 @@ fn kind_of(schema: &str) -> std::result::Result<(Kind, u32), Bad> {
 
 /// The results of each kind, without what serde joins with them: see [`typed`].
 #[derive(Deserialize)]
-struct Rungs {
+struct RungParts {
     #[serde(rename = "rungs")]
     _rungs: Vec<run::RungResult>,
 }
 
 #[derive(Deserialize)]
-struct ProfiledRungs {
+struct ProfileParts {
     #[serde(rename = "rungs")]
     _rungs: Vec<RungProfile>,
 }
 
 #[derive(Deserialize)]
-struct Cells {
+struct CellParts {
     #[serde(rename = "cells")]
     _cells: Vec<sweep::Cell>,
 }
 
 #[derive(Deserialize)]
-struct Columns {
+struct ColumnParts {
     #[serde(rename = "columns")]
     _columns: Vec<ColumnResult>,
 }

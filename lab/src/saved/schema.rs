@@ -48,7 +48,7 @@ fn published() -> [(&'static str, Schema); 12] {
         (list::SCHEMA, written::<list::RunList>()),
         (read_result::SCHEMA, written::<read_result::ReadResult>()),
         (gup::SCHEMA, written::<gup::Gup>()),
-        (doctor::SCHEMA, written::<doctor::Report>()),
+        (doctor::SCHEMA, written::<doctor::DoctorReport>()),
         (
             ring::document::SCHEMA,
             written::<ring::document::RingDocument>(),

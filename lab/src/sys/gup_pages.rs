@@ -12,12 +12,12 @@ use crate::worker::gup_trial::form::Form;
 
 /// A pipe with both its ends.
 #[derive(Debug)]
-pub(crate) struct Pipe {
+pub(crate) struct PipeEnds {
     pub(crate) read: OwnedFd,
     pub(crate) write: OwnedFd,
 }
 
-impl Pipe {
+impl PipeEnds {
     pub(crate) fn new() -> Result<Self> {
         let pipe = fullbore_sys::calls::pipe();
         let (read, write) =
@@ -53,7 +53,7 @@ impl Lent {
     }
 
     /// Puts references to `len` bytes from `at` on into a pipe, without waiting. Returns how many bytes fitted.
-    pub(crate) fn lend(&mut self, at: usize, len: usize, pipe: &Pipe) -> io::Result<usize> {
+    pub(crate) fn lend(&mut self, at: usize, len: usize, pipe: &PipeEnds) -> io::Result<usize> {
         let bytes = &mut self.0[at..at + len];
         // SAFETY: the pipe may hold the pages for ever: `Lent` writes none of its bytes and hands out no way to. The
         // descriptor is the pipe's write end, so that the kernel does not write them either.

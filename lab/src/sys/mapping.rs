@@ -9,12 +9,12 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 /// A shared, read-only mapping of the beginning of a file.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub(crate) struct FileMapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Mapping {
+impl FileMapping {
     /// Maps the first `len` bytes. The file must not become shorter while it is mapped: whoever looks would get SIGBUS.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for FileMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and no reference outlives `self`.
         let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };

@@ -17,7 +17,7 @@ const NO_FLAGS: SpliceFlags = SpliceFlags::empty();
 
 /// File → pipe → descriptor.
 pub(super) fn splice([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Result<Report> {
-    let pipe = Pipe::new()?;
+    let pipe = PrivatePipe::new()?;
     begin(&[&from, &to])?;
     ready()?;
     timed(time, || {
@@ -41,7 +41,7 @@ pub(super) fn copy([from, to]: [OwnedFd; 2], time: Time, ready: Ready<'_>) -> Re
 
 /// File → pipe → several pipes, by reference; each is then emptied into /dev/null.
 pub(super) fn tee(from: OwnedFd, outputs: usize, time: Time, ready: Ready<'_>) -> Result<Report> {
-    let source = Pipe::new()?;
+    let source = PrivatePipe::new()?;
     let outputs = Outputs::new(outputs)?;
     begin(&[&from])?;
     ready()?;
@@ -86,14 +86,16 @@ pub(super) fn spread(
 
 /// Pipes that one process fills and empties in turn: nobody is woken, so that what is measured is the way of the bytes.
 struct Outputs {
-    pipes: Vec<Pipe>,
+    pipes: Vec<PrivatePipe>,
     null: Discard,
 }
 
 impl Outputs {
     fn new(count: usize) -> Result<Self> {
         Ok(Self {
-            pipes: (0..count).map(|_| Pipe::new()).collect::<Result<_>>()?,
+            pipes: (0..count)
+                .map(|_| PrivatePipe::new())
+                .collect::<Result<_>>()?,
             null: Discard::new()?,
         })
     }
@@ -122,12 +124,12 @@ impl Outputs {
 }
 
 /// A private pipe, which is empty between two steps.
-struct Pipe {
+struct PrivatePipe {
     read_end: OwnedFd,
     write_end: OwnedFd,
 }
 
-impl Pipe {
+impl PrivatePipe {
     fn new() -> Result<Self> {
         let (read_end, write_end) =
             calls::pipe().map_err(|e| Error::system("no pipe", e, "close some files"))?;

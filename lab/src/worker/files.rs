@@ -12,7 +12,7 @@ use super::memory_loops;
 use super::outcome::{Ready, Report};
 use super::stream::{MESSAGE, buffer};
 use super::timing::{Time, timed};
-use crate::sys::mapping::Mapping;
+use crate::sys::mapping::FileMapping;
 
 /// Reads the file in messages, sums the words of each, and begins again at its end.
 pub(crate) fn reread(file: OwnedFd, time: Time, ready: Ready<'_>) -> Result<Report> {
@@ -39,7 +39,7 @@ pub(crate) fn mmap_reread(
     ready: Ready<'_>,
 ) -> Result<Report> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mapping = Mapping::new(&file, bytes).map_err(failed)?;
+    let mapping = FileMapping::new(&file, bytes).map_err(failed)?;
     ready()?;
     timed(time, || {
         black_box(memory_loops::sum(mapping.words()));

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The processes of one trial. None of them outlives this.
 pub(crate) struct Processes {
-    all: Vec<Process>,
+    all: Vec<WorkerProcess>,
     patience: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Processes {
         let times = tasks.iter().map(|t| t.order.time.longest());
         let patience = PATIENCE + times.max().unwrap_or_default();
         // A task's descriptors end with it: only those who use them hold them, so that an end is noticed.
-        let start = |task| Process::start(program, task);
+        let start = |task| WorkerProcess::start(program, task);
         let mut all = tasks.into_iter().map(start).collect::<Result<Vec<_>>>()?;
         for process in &mut all {
             process.expect_ready()?;
@@ -55,7 +55,7 @@ impl Processes {
     /// # Errors
     /// A process is gone.
     pub(crate) fn release(&mut self) -> Result<()> {
-        self.all.iter_mut().try_for_each(Process::release)
+        self.all.iter_mut().try_for_each(WorkerProcess::release)
     }
 
     /// What they say at their end, in the order of the tasks. Those that work until another one is gone come after it.
@@ -93,13 +93,13 @@ impl Processes {
 }
 
 /// A process, killed when dropped.
-struct Process {
+struct WorkerProcess {
     name: &'static str,
     child: Child,
     socket: BufReader<UnixStream>,
 }
 
-impl Process {
+impl WorkerProcess {
     fn start(program: &Path, task: Task) -> Result<Self> {
         let failed = |e: io::Error| {
             Error::system(
@@ -157,7 +157,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

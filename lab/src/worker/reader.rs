@@ -22,7 +22,7 @@ use crate::sys::{BLOCK, Shared, SharedMemory};
 pub struct Reader<'a> {
     config: Config,
     fd: BorrowedFd<'a>,
-    way: Way<'a>,
+    way: ReadMethod<'a>,
     waiter: Waiter,
     /// Calls in a row that would block: see [`Waiter::is_refused`].
     in_vain: u32,
@@ -32,7 +32,7 @@ pub struct Reader<'a> {
 }
 
 #[derive(Debug)]
-enum Way<'a> {
+enum ReadMethod<'a> {
     Read(Descriptor<'a>, Pages),
     Splice(Discard, SpliceFlags),
     Relay(Relay, SpliceFlags),
@@ -61,12 +61,12 @@ impl<'a> Reader<'a> {
             ReadWith::Read => {
                 let mut descriptor = Descriptor::new(fd, End::Read, config.wait);
                 note = descriptor.note.take();
-                Way::Read(descriptor, map_buffer(config, &mut note)?)
+                ReadMethod::Read(descriptor, map_buffer(config, &mut note)?)
             }
-            ReadWith::Splice => Way::Splice(Discard::new()?, splice_flags(config)),
-            ReadWith::Relay => Way::Relay(Relay::new()?, splice_flags(config)),
+            ReadWith::Splice => ReadMethod::Splice(Discard::new()?, splice_flags(config)),
+            ReadWith::Relay => ReadMethod::Relay(Relay::new()?, splice_flags(config)),
             ReadWith::SharedMemory => {
-                Way::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
+                ReadMethod::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
             }
         };
         Ok(Self {
@@ -83,10 +83,12 @@ impl<'a> Reader<'a> {
     /// How bytes move.
     pub fn path(&self) -> Path {
         let way = match &self.way {
-            Way::Read(..) => format!("read, {} pages", self.config.pages),
-            Way::Splice(..) => "splice to /dev/null".to_owned(),
-            Way::Relay(..) => "relay: splice to a private pipe, from there to /dev/null".to_owned(),
-            Way::SharedMemory(..) => "copied from shared memory".to_owned(),
+            ReadMethod::Read(..) => format!("read, {} pages", self.config.pages),
+            ReadMethod::Splice(..) => "splice to /dev/null".to_owned(),
+            ReadMethod::Relay(..) => {
+                "relay: splice to a private pipe, from there to /dev/null".to_owned()
+            }
+            ReadMethod::SharedMemory(..) => "copied from shared memory".to_owned(),
         };
         let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
@@ -103,7 +105,7 @@ impl<'a> Reader<'a> {
             let left = limit.map_or(u64::MAX, |l| l - counters.bytes);
             let most = match self.way {
                 // Whole slots, however fat.
-                Way::Relay(..) => left.min(1 << 30),
+                ReadMethod::Relay(..) => left.min(1 << 30),
                 _ => self.config.buf_size.0.min(left),
             };
             if most == 0 {
@@ -148,13 +150,13 @@ impl<'a> Reader<'a> {
                 SpliceFlags::empty()
             };
             match way {
-                Way::Read(descriptor, buffer) if may_sleep => {
+                ReadMethod::Read(descriptor, buffer) if may_sleep => {
                     descriptor.read_blocking(&mut buffer[..most])
                 }
-                Way::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
-                Way::Splice(discard, flags) => discard.discard(*fd, most, *flags - never),
-                Way::Relay(relay, flags) => relay.discard(*fd, most, *flags - never),
-                Way::SharedMemory(shared, buffer) => take_block(shared, buffer),
+                ReadMethod::Read(descriptor, buffer) => descriptor.read(&mut buffer[..most]),
+                ReadMethod::Splice(discard, flags) => discard.discard(*fd, most, *flags - never),
+                ReadMethod::Relay(relay, flags) => relay.discard(*fd, most, *flags - never),
+                ReadMethod::SharedMemory(shared, buffer) => take_block(shared, buffer),
             }
         });
         match taken {
@@ -164,7 +166,7 @@ impl<'a> Reader<'a> {
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 counters.would_block += 1;
-                if !matches!(self.way, Way::SharedMemory(..)) {
+                if !matches!(self.way, ReadMethod::SharedMemory(..)) {
                     if self.waiter.is_refused(self.fd, &mut self.in_vain)? {
                         return Err(e);
                     }
@@ -177,7 +179,7 @@ impl<'a> Reader<'a> {
     }
 
     fn verify(&self, len: usize, offset: u64) -> Result<()> {
-        let Way::Read(_, buffer) = &self.way else {
+        let ReadMethod::Read(_, buffer) = &self.way else {
             return Ok(()); // `Config::check` refuses it
         };
         let bytes = &buffer[..len];

@@ -32,13 +32,13 @@ use source::Source;
 pub struct Writer<'a> {
     config: Config,
     fd: BorrowedFd<'a>,
-    way: Way<'a>,
+    way: WriteMethod<'a>,
     waiter: Waiter,
     note: Option<String>,
 }
 
 #[derive(Debug)]
-enum Way<'a> {
+enum WriteMethod<'a> {
     Write(Descriptor<'a>, Source),
     Vmsplice(Recycle, SpliceFlags),
     /// New data, copied from a source into a pool that is lent and written again without asking.
@@ -76,28 +76,28 @@ impl<'a> Writer<'a> {
             WriteWith::Write => {
                 let mut descriptor = Descriptor::new(fd, End::Write, config.wait);
                 note = descriptor.note.take().or(note);
-                Way::Write(descriptor, Source::prepare(config, &mut note)?)
+                WriteMethod::Write(descriptor, Source::prepare(config, &mut note)?)
             }
             WriteWith::Vmsplice => {
-                Way::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
+                WriteMethod::Vmsplice(buffers(config, &mut note)?, vmsplice_flags(config))
             }
             WriteWith::Reuse => {
                 let flags = vmsplice_flags(config);
-                Way::Reuse(Reuse::prepare(config, fd, flags, &mut note)?)
+                WriteMethod::Reuse(Reuse::prepare(config, fd, flags, &mut note)?)
             }
-            WriteWith::Fresh => Way::InPlace(
+            WriteWith::Fresh => WriteMethod::InPlace(
                 library(config, fd, Some(LibraryWay::Fresh))?,
                 Source::prepare(config, &mut note)?,
             ),
-            WriteWith::Cow => Way::InPlace(
+            WriteWith::Cow => WriteMethod::InPlace(
                 library(config, fd, Some(LibraryWay::Cow))?,
                 Source::prepare(config, &mut note)?,
             ),
-            WriteWith::Auto => Way::InPlace(
+            WriteWith::Auto => WriteMethod::InPlace(
                 library(config, fd, None)?,
                 Source::prepare(config, &mut note)?,
             ),
-            WriteWith::Fat => Way::Fat(
+            WriteWith::Fat => WriteMethod::Fat(
                 library(config, fd, Some(LibraryWay::Fat))?,
                 Source::prepare(config, &mut note)?,
             ),
@@ -108,10 +108,10 @@ impl<'a> Writer<'a> {
                     let what_to_do = "use --write-with write";
                     return Err(Error::new("tee refused", reason.to_string(), what_to_do));
                 }
-                Way::Tee(constant)
+                WriteMethod::Tee(constant)
             }
             WriteWith::SharedMemory => {
-                Way::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
+                WriteMethod::SharedMemory(needed(shared)?, map_buffer(config, &mut note)?)
             }
         };
         Ok(Self {
@@ -127,26 +127,28 @@ impl<'a> Writer<'a> {
     pub fn path(&mut self) -> Path {
         let (pages, asked) = (self.config.pages, self.config.write_with);
         let way = match &self.way {
-            Way::Write(..) => format!("write, {pages} pages"),
-            Way::Vmsplice(..) if self.config.same_buffer => {
+            WriteMethod::Write(..) => format!("write, {pages} pages"),
+            WriteMethod::Vmsplice(..) if self.config.same_buffer => {
                 format!("vmsplice, halves of one buffer, {pages} pages")
             }
-            Way::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
-            Way::Reuse(reuse) => {
+            WriteMethod::Vmsplice(..) => format!("vmsplice, two buffers, {pages} pages"),
+            WriteMethod::Reuse(reuse) => {
                 let pool = Size(reuse.pool().total_len() as u64);
                 format!("vmsplice, a pool of {pool}, {pages} pages{}", self.ahead())
             }
-            Way::InPlace(..) | Way::Fat(..) if self.moves_little() => {
+            WriteMethod::InPlace(..) | WriteMethod::Fat(..) if self.moves_little() => {
                 let large = Size(LARGE as u64);
                 format!("write, as the buffer of {asked} is below {large}")
             }
-            Way::InPlace(..) | Way::Fat(..) => format!("{asked}{}", self.ahead()),
-            Way::Tee(constant) => path_of(constant),
-            Way::SharedMemory(..) => format!("ring of {BLOCKS} blocks of 128KiB in shared memory"),
+            WriteMethod::InPlace(..) | WriteMethod::Fat(..) => format!("{asked}{}", self.ahead()),
+            WriteMethod::Tee(constant) => path_of(constant),
+            WriteMethod::SharedMemory(..) => {
+                format!("ring of {BLOCKS} blocks of 128KiB in shared memory")
+            }
         };
         let mut path = Path::new(way, self.fd, &self.config);
         path.note = self.note.clone();
-        if let Way::InPlace(writer, _) | Way::Fat(writer, _) = &mut self.way
+        if let WriteMethod::InPlace(writer, _) | WriteMethod::Fat(writer, _) = &mut self.way
             && let Some((_, why)) = writer.path().fallbacks.pop()
         {
             path.note = Some(why.to_string());
@@ -238,7 +240,7 @@ impl<'a> Writer<'a> {
                 counters.bytes += n.unwrap_or(0) as u64;
             }
             sent_since = len as u64;
-            if let Way::Vmsplice(buffers, _) = &mut self.way {
+            if let WriteMethod::Vmsplice(buffers, _) = &mut self.way {
                 buffers.advance();
             }
         }
@@ -246,15 +248,15 @@ impl<'a> Writer<'a> {
 
     /// Sends what was taken and is not in the pipe yet. `counters.bytes` has it already.
     fn send_the_rest(&mut self, counters: &mut Counters) -> io::Result<()> {
-        while let Way::Reuse(reuse) = &self.way
+        while let WriteMethod::Reuse(reuse) = &self.way
             && reuse.waiting() > 0
         {
             self.waiter.before_call(self.fd)?;
-            self.counted(counters, Way::flush)?;
+            self.counted(counters, WriteMethod::flush)?;
         }
         let fills_ahead = self.config.ahead > 0 || self.config.write_with == WriteWith::Auto;
         let is_flushed = !fills_ahead || self.way.library().is_none();
-        while !is_flushed && self.counted(counters, Way::flush)?.is_none() {}
+        while !is_flushed && self.counted(counters, WriteMethod::flush)?.is_none() {}
         Ok(())
     }
 
@@ -262,7 +264,7 @@ impl<'a> Writer<'a> {
     fn counted<T>(
         &mut self,
         counters: &mut Counters,
-        call: impl FnOnce(&mut Way<'a>, BorrowedFd<'a>) -> io::Result<T>,
+        call: impl FnOnce(&mut WriteMethod<'a>, BorrowedFd<'a>) -> io::Result<T>,
     ) -> io::Result<Option<T>> {
         let result = call(&mut self.way, self.fd);
         match self.way.library() {
@@ -280,7 +282,7 @@ impl<'a> Writer<'a> {
                 if self.way.library().is_none() {
                     counters.would_block += 1;
                 }
-                if !matches!(self.way, Way::SharedMemory(..)) {
+                if !matches!(self.way, WriteMethod::SharedMemory(..)) {
                     self.waiter.after_would_block(self.fd)?;
                 }
                 Ok(None)
@@ -290,7 +292,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-impl Way<'_> {
+impl WriteMethod<'_> {
     /// Bytes that are prepared at a time.
     fn buffer_len(&self) -> usize {
         match self {

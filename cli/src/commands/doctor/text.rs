@@ -1,7 +1,7 @@
 //! What the doctor found, for people.
 
 use anstyle::Style;
-use fullbore_lab::doctor::{Check, Report, State};
+use fullbore_lab::doctor::{Check, CheckState, DoctorReport};
 use fullbore_lab::report::machine_line;
 use fullbore_lab::show::wrap::wrap;
 
@@ -12,7 +12,7 @@ use crate::output::table::Table;
 const WIDTH: usize = 64;
 
 /// Draws a report, with ANSI styles that the caller may strip.
-pub fn draw(report: &Report) -> String {
+pub fn draw(report: &DoctorReport) -> String {
     let mut table = Table::new(["", "", ""]);
     for group in &report.groups {
         table.row([""]);
@@ -21,7 +21,7 @@ pub fn draw(report: &Report) -> String {
             draw_check(&mut table, check);
         }
     }
-    let counts: Vec<_> = State::ALL
+    let counts: Vec<_> = CheckState::ALL
         .into_iter()
         .map(|state| (state, report.checks().filter(|c| c.state == state).count()))
         .filter(|&(_, count)| count > 0)
@@ -40,12 +40,12 @@ pub fn draw(report: &Report) -> String {
     )
 }
 
-fn style(state: State) -> Style {
+fn style(state: CheckState) -> Style {
     match state {
-        State::Ok => GOOD,
-        State::Costs => WARNING,
-        State::Missing => BAD,
-        State::Unknown => FAINT,
+        CheckState::Ok => GOOD,
+        CheckState::Costs => WARNING,
+        CheckState::Missing => BAD,
+        CheckState::Unknown => FAINT,
     }
 }
 

@@ -5,13 +5,13 @@ use unicode_width::UnicodeWidthChar;
 
 use super::amount::{Unit, amount, clock};
 use super::bar::{self, Style};
-use super::format::{Part, Piece, colour_codes, parse};
+use super::format::{FormatPiece, Part, colour_codes, parse};
 use super::meter::Reading;
 
 /// What is shown and how; the same at every update, unless another instance changes it.
 #[derive(Clone, Debug)]
 pub struct Form {
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<FormatPiece>,
     pub unit: Unit,
     /// Bits instead of bytes.
     pub bits: bool,
@@ -95,22 +95,23 @@ impl Form {
 
     fn parts(&self) -> impl Iterator<Item = &Part> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Part(part, _) => Some(part),
-            Piece::Text(_) => None,
+            FormatPiece::Part(part, _) => Some(part),
+            FormatPiece::Text(_) => None,
         })
     }
 
     /// The line, without what ends it.
     pub fn line(&self, reading: &Reading, at: &Moment) -> String {
         let of = |part: &Part, columns| self.part(part, columns, reading, at);
-        let fills = |piece: &Piece| matches!(piece, Piece::Part(part, 0) if part.fills());
+        let fills =
+            |piece: &FormatPiece| matches!(piece, FormatPiece::Part(part, 0) if part.fills());
         let fixed: Vec<Option<String>> = self
             .pieces
             .iter()
             .map(|piece| match piece {
                 _ if fills(piece) => None,
-                Piece::Text(text) => Some(text.clone()),
-                Piece::Part(part, columns) => Some(of(part, *columns)),
+                FormatPiece::Text(text) => Some(text.clone()),
+                FormatPiece::Part(part, columns) => Some(of(part, *columns)),
             })
             .collect();
         let taken: usize = fixed.iter().flatten().map(|text| columns(text)).sum();
@@ -120,8 +121,8 @@ impl Form {
         for (piece, fixed) in self.pieces.iter().zip(fixed) {
             match (fixed, piece) {
                 (Some(text), _) => line.push_str(&text),
-                (None, Piece::Part(part, _)) => line.push_str(&of(part, room)),
-                (None, Piece::Text(_)) => {}
+                (None, FormatPiece::Part(part, _)) => line.push_str(&of(part, room)),
+                (None, FormatPiece::Text(_)) => {}
             }
         }
         // A line that wraps could not be written over.

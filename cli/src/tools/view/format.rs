@@ -4,7 +4,7 @@ use super::bar::Style;
 
 /// A part of a format string.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
+pub enum FormatPiece {
     /// Shown as it is.
     Text(String),
     /// Shown by its meaning, in so many columns (0: as many as it needs).
@@ -95,7 +95,7 @@ impl Part {
 const WIDEST: usize = 65_535;
 
 /// Splits a format string. What is unknown after a `%` is shown as it is; `%%` is `%`.
-pub fn parse(format: &str) -> Vec<Piece> {
+pub fn parse(format: &str) -> Vec<FormatPiece> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = format;
@@ -108,7 +108,7 @@ pub fn parse(format: &str) -> Vec<Piece> {
         match part {
             Some(part) => {
                 if !text.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(FormatPiece::Text(std::mem::take(&mut text)));
                 }
                 pieces.push(part);
             }
@@ -118,13 +118,13 @@ pub fn parse(format: &str) -> Vec<Piece> {
     }
     text.push_str(rest);
     if !text.is_empty() {
-        pieces.push(Piece::Text(text));
+        pieces.push(FormatPiece::Text(text));
     }
     pieces
 }
 
 /// What follows a `%`: what it means, if anything, and how long it is.
-fn sequence(after: &str) -> (Option<Piece>, usize) {
+fn sequence(after: &str) -> (Option<FormatPiece>, usize) {
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
     let columns = match &after[..digits] {
         "" => 0,
@@ -140,14 +140,14 @@ fn sequence(after: &str) -> (Option<Piece>, usize) {
             None
         };
         return (
-            part.map(|part| Piece::Part(part, columns)),
+            part.map(|part| FormatPiece::Part(part, columns)),
             digits + 1 + len + usize::from(closed),
         );
     }
     let letter = rest.chars().next();
     let part = letter.and_then(Part::of_letter);
     (
-        part.map(|part| Piece::Part(part, columns)),
+        part.map(|part| FormatPiece::Part(part, columns)),
         digits + letter.map_or(0, char::len_utf8),
     )
 }
@@ -197,8 +197,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.into())
+    fn text(text: &str) -> FormatPiece {
+        FormatPiece::Text(text.into())
     }
 
     #[test]
@@ -206,18 +206,21 @@ mod tests {
         assert_eq!(
             parse("%N %20p:%{rate}%%"),
             [
-                Piece::Part(Part::Name, 0),
+                FormatPiece::Part(Part::Name, 0),
                 text(" "),
-                Piece::Part(Part::Progress, 20),
+                FormatPiece::Part(Part::Progress, 20),
                 text(":"),
-                Piece::Part(Part::Rate, 0),
+                FormatPiece::Part(Part::Rate, 0),
                 text("%"),
             ]
         );
-        assert_eq!(parse("%16A"), [Piece::Part(Part::LastWritten, 16)]);
+        assert_eq!(parse("%16A"), [FormatPiece::Part(Part::LastWritten, 16)]);
         assert_eq!(
             parse("%{sgr:green,bold}x"),
-            [Piece::Part(Part::Colour("green,bold".into()), 0), text("x")]
+            [
+                FormatPiece::Part(Part::Colour("green,bold".into()), 0),
+                text("x")
+            ]
         );
     }
 
@@ -228,7 +231,7 @@ mod tests {
         }
         assert_eq!(
             parse("%{foo%p"),
-            [text("%{foo"), Piece::Part(Part::Progress, 0)]
+            [text("%{foo"), FormatPiece::Part(Part::Progress, 0)]
         );
         assert_eq!(parse(""), []);
     }

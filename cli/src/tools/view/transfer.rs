@@ -25,7 +25,7 @@ use crate::tools::fallbacks::refused;
 
 /// How the data is to be moved.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TransferPlan {
     /// What ends a line, where lines are counted.
     pub separator: Option<u8>,
     /// Whether the display shows the data itself.
@@ -48,7 +48,7 @@ const PIECE: u64 = 1 << 30;
 const FILE_PIECE: u64 = 64 << 20;
 
 pub struct Transfer<'a> {
-    pub plan: &'a Plan,
+    pub plan: &'a TransferPlan,
     pub output: BorrowedFd<'a>,
     pub counters: &'a Counters,
     pub faults: &'a Arc<AtomicU8>,
@@ -81,7 +81,7 @@ enum Then {
 
 impl<'a> Transfer<'a> {
     pub fn new(
-        plan: &'a Plan,
+        plan: &'a TransferPlan,
         output: BorrowedFd<'a>,
         counters: &'a Counters,
         faults: &'a Arc<AtomicU8>,

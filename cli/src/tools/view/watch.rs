@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fullbore_lab::show::wrap::columns;
 
 use super::display::{Form, Moment};
-use super::format::{Part, Piece};
+use super::format::{FormatPiece, Part};
 use super::input;
 use super::meter::Meter;
 use super::options::Options;
@@ -108,10 +108,10 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(targets: Vec<Target>, options: &'a Options, mut form: Form) -> Self {
         let several = targets.len() != 1 || targets[0].fd.is_none();
-        let names = |p: &Piece| matches!(p, Piece::Part(Part::Name, _));
+        let names = |p: &FormatPiece| matches!(p, FormatPiece::Part(Part::Name, _));
         if several && !form.pieces.iter().any(names) {
-            form.pieces.insert(0, Piece::Text(" ".into()));
-            form.pieces.insert(0, Piece::Part(Part::Name, 0));
+            form.pieces.insert(0, FormatPiece::Text(" ".into()));
+            form.pieces.insert(0, FormatPiece::Part(Part::Name, 0));
         }
         Self {
             targets,

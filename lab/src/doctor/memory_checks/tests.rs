@@ -1,5 +1,5 @@
 use super::*;
-use crate::doctor::State;
+use crate::doctor::CheckState;
 
 const BUDDY: &str = "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 \n\
     Node 0, zone   Normal  12748   4804   2092    424    526    397    267    123     21      7     32 \n";
@@ -33,7 +33,7 @@ fn free_blocks_of_all_zones_are_added_up() {
 
 #[test]
 fn huge_pages_are_judged_by_trial_before_setting() {
-    assert_eq!(huge_pages(&facts()).state, State::Ok);
+    assert_eq!(huge_pages(&facts()).state, CheckState::Ok);
     let refused = || Err("0B of 2MiB are".to_owned());
     let judged = |enabled: Option<&str>, thp, huge_page, off| {
         huge_pages(&Facts {
@@ -47,43 +47,43 @@ fn huge_pages_are_judged_by_trial_before_setting() {
     let there = Presence::There;
     assert_eq!(
         judged(Some("never"), there, refused(), false).state,
-        State::Missing
+        CheckState::Missing
     );
     assert_eq!(
         judged(Some("always"), there, refused(), false).state,
-        State::Costs
+        CheckState::Costs
     );
     assert_eq!(
         judged(Some("always"), there, refused(), true).state,
-        State::Missing
+        CheckState::Missing
     );
     assert_eq!(
         judged(None, Presence::Absent, refused(), false).state,
-        State::Missing
+        CheckState::Missing
     );
     assert_eq!(
         judged(None, Presence::Unseen, refused(), false).state,
-        State::Unknown
+        CheckState::Unknown
     );
 }
 
 #[test]
 fn fragmented_memory_and_lazy_defrag_cost() {
-    assert_eq!(free_memory(&facts()).state, State::Ok);
+    assert_eq!(free_memory(&facts()).state, CheckState::Ok);
     let fragmented = Facts {
         free: Some(vec![100_000, 5000]),
         ..facts()
     };
-    assert_eq!(free_memory(&fragmented).state, State::Costs);
+    assert_eq!(free_memory(&fragmented).state, CheckState::Costs);
     let unknown = Facts {
         free: None,
         ..facts()
     };
-    assert_eq!(free_memory(&unknown).state, State::Unknown);
+    assert_eq!(free_memory(&unknown).state, CheckState::Unknown);
     for (word, state) in [
-        ("never", State::Costs),
-        ("defer", State::Costs),
-        ("always", State::Ok),
+        ("never", CheckState::Costs),
+        ("defer", CheckState::Costs),
+        ("always", CheckState::Ok),
     ] {
         let facts = Facts {
             defrag: Some(word.into()),
@@ -101,12 +101,12 @@ fn reserved_pages_are_read_from_recorded_text() {
         )
     };
     let judged = |text: &str, overcommit| hugetlb(hugetlb_pages(text, overcommit));
-    assert_eq!(judged(&meminfo(0, 0), 0).state, State::Missing);
+    assert_eq!(judged(&meminfo(0, 0), 0).state, CheckState::Missing);
     assert_eq!(judged(&meminfo(4, 0), 0).found, "all 4 in use");
     assert_eq!(judged(&meminfo(4, 3), 0).found, "3 of 4 of 2MiB free");
-    assert_eq!(judged(&meminfo(0, 0), 2).state, State::Ok);
+    assert_eq!(judged(&meminfo(0, 0), 2).state, CheckState::Ok);
     assert_eq!(judged("MemTotal: 1 kB\n", 0).found, "this kernel has none");
-    assert_eq!(judged("", 0).state, State::Unknown);
+    assert_eq!(judged("", 0).state, CheckState::Unknown);
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn tight_memory_costs() {
     let limit = |most, used| Some(Some(Limit { most, used }));
     assert_eq!(
         memory_cgroup(limit(64 << 20, Some(1 << 20))).state,
-        State::Costs
+        CheckState::Costs
     );
-    assert_eq!(memory_cgroup(limit(1 << 30, None)).state, State::Ok);
-    assert_eq!(memory_cgroup(Some(None)).state, State::Ok);
-    assert_eq!(memory_cgroup(None).state, State::Unknown);
+    assert_eq!(memory_cgroup(limit(1 << 30, None)).state, CheckState::Ok);
+    assert_eq!(memory_cgroup(Some(None)).state, CheckState::Ok);
+    assert_eq!(memory_cgroup(None).state, CheckState::Unknown);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::doctor::State;
+use crate::doctor::CheckState;
 
 fn facts() -> Facts {
     Facts {
@@ -30,7 +30,7 @@ fn known(median: f64) -> Option<Estimate> {
 
 #[test]
 fn one_cpu_and_cpus_that_share_nothing_cost() {
-    assert_eq!(cpus(&facts()).state, State::Ok);
+    assert_eq!(cpus(&facts()).state, CheckState::Ok);
     let pair = |reader| CpuPair {
         writer: 0,
         reader,
@@ -41,20 +41,20 @@ fn one_cpu_and_cpus_that_share_nothing_cost() {
             pair: Some(pair(reader)),
             ..facts()
         };
-        assert_eq!(cpus(&facts).state, State::Costs);
+        assert_eq!(cpus(&facts).state, CheckState::Costs);
     }
     let unknown = Facts {
         pair: None,
         ..facts()
     };
-    assert_eq!(cpus(&unknown).state, State::Unknown);
+    assert_eq!(cpus(&unknown).state, CheckState::Unknown);
 }
 
 #[test]
 fn a_quota_below_two_cpus_costs() {
-    assert_eq!(quota_of(Some(Some(1.5))).state, State::Costs);
-    assert_eq!(quota_of(Some(Some(4.0))).state, State::Ok);
-    assert_eq!(quota_of(None).state, State::Unknown);
+    assert_eq!(quota_of(Some(Some(1.5))).state, CheckState::Costs);
+    assert_eq!(quota_of(Some(Some(4.0))).state, CheckState::Ok);
+    assert_eq!(quota_of(None).state, CheckState::Unknown);
 }
 
 #[test]
@@ -65,17 +65,17 @@ fn pressure_is_read_from_recorded_text() {
     assert_eq!(some_avg10("full avg10=1.00"), None);
     assert_eq!(
         pressure(&BTreeMap::from([("cpu", share)])).state,
-        State::Costs
+        CheckState::Costs
     );
     assert_eq!(
         pressure(&BTreeMap::from([("cpu", 0.02), ("io", 0.9)])).state,
-        State::Ok
+        CheckState::Ok
     );
     assert_eq!(
         pressure(&BTreeMap::from([("memory", 0.05)])).state,
-        State::Costs
+        CheckState::Costs
     );
-    assert_eq!(pressure(&BTreeMap::new()).state, State::Unknown);
+    assert_eq!(pressure(&BTreeMap::new()).state, CheckState::Unknown);
 }
 
 #[test]
@@ -131,67 +131,73 @@ fn mitigations_that_system_calls_pay_for_are_named() {
             "Mitigation: Speculative Store Bypass disabled via prctl",
         ),
     ]);
-    assert_eq!(recent.state, State::Ok, "{}", recent.found);
+    assert_eq!(recent.state, CheckState::Ok, "{}", recent.found);
     let masked = Facts {
         tells_mitigations: false,
         ..facts()
     };
-    assert_eq!(mitigations(&masked).state, State::Unknown);
+    assert_eq!(mitigations(&masked).state, CheckState::Unknown);
 }
 
 #[test]
 fn dear_wake_ups_and_calls_cost() {
-    let measured = |one, two| Measured {
+    let measured = |one, two| MeasuredCosts {
         wake_up_one_cpu_us: one,
         wake_up_two_cpus_us: two,
-        ..Measured::default()
+        ..MeasuredCosts::default()
     };
     let cheap = wake_up(&facts(), &measured(known(1.2), known(3.0)));
-    assert_eq!(cheap.state, State::Ok);
+    assert_eq!(cheap.state, CheckState::Ok);
     assert_eq!(cheap.found, "1.2 µs on one CPU, 3.0 µs from CPU to CPU");
     let guest = Facts {
         hypervisor: Some(Hypervisor::Kvm),
         ..facts()
     };
     let dear = wake_up(&guest, &measured(known(2.5), known(22.0)));
-    assert_eq!(dear.state, State::Costs);
+    assert_eq!(dear.state, CheckState::Costs);
     assert!(dear.change.unwrap().contains("haltpoll"));
-    let refused = Measured {
+    let refused = MeasuredCosts {
         refused: vec!["CPU 0 refused".into()],
-        ..Measured::default()
+        ..MeasuredCosts::default()
     };
     assert_eq!(
         wake_up(&facts(), &refused).found,
         "not measured: CPU 0 refused"
     );
     let states = [60.0, 400.0, 2500.0].map(|ns| system_call(known(ns)).state);
-    assert_eq!(states, [State::Ok, State::Costs, State::Costs]);
-    assert_eq!(system_call(None).state, State::Unknown);
+    assert_eq!(
+        states,
+        [CheckState::Ok, CheckState::Costs, CheckState::Costs]
+    );
+    assert_eq!(system_call(None).state, CheckState::Unknown);
 }
 
 #[test]
 fn near_and_far_are_told_apart() {
-    let measured = |ns| Measured {
+    let measured = |ns| MeasuredCosts {
         line_travel_ns: ns,
-        ..Measured::default()
+        ..MeasuredCosts::default()
     };
     assert_eq!(
         travel_time(&facts(), &measured(Some(30.0))).state,
-        State::Ok
+        CheckState::Ok
     );
     assert_eq!(
         travel_time(&facts(), &measured(Some(110.0))).state,
-        State::Costs
+        CheckState::Costs
     );
-    assert_eq!(travel_time(&facts(), &measured(None)).state, State::Unknown);
+    assert_eq!(
+        travel_time(&facts(), &measured(None)).state,
+        CheckState::Unknown
+    );
 }
 
 #[test]
 fn steal_counts_when_it_is_a_percent() {
-    assert_eq!(steal(Some(0.001), Some(0.0)).state, State::Ok);
-    assert_eq!(steal(Some(0.001), Some(0.2)).state, State::Costs);
+    assert_eq!(steal(Some(0.001), Some(0.0)).state, CheckState::Ok);
+    assert_eq!(steal(Some(0.001), Some(0.2)).state, CheckState::Costs);
     assert_eq!(steal(Some(0.05), None).found, "5.0 % since boot");
-    assert_eq!(steal(None, None).state, State::Unknown);
+    assert_eq!(steal(None, None).state, CheckState::Unknown);
 }
 
 #[test]
@@ -203,33 +209,36 @@ fn clocks_that_follow_the_load_cost() {
             ..facts()
         })
     };
-    fn governor_state(facts: &Facts) -> State {
+    fn governor_state(facts: &Facts) -> CheckState {
         governor(facts).state
     }
-    assert_eq!(judged(Some("performance"), Presence::There), State::Ok);
-    assert_eq!(judged(Some("schedutil"), Presence::There), State::Costs);
-    assert_eq!(judged(None, Presence::Absent), State::Unknown);
-    assert_eq!(judged(None, Presence::Unseen), State::Unknown);
+    assert_eq!(judged(Some("performance"), Presence::There), CheckState::Ok);
+    assert_eq!(
+        judged(Some("schedutil"), Presence::There),
+        CheckState::Costs
+    );
+    assert_eq!(judged(None, Presence::Absent), CheckState::Unknown);
+    assert_eq!(judged(None, Presence::Unseen), CheckState::Unknown);
 }
 
 #[test]
 fn guests_are_told_from_machines_that_do_not_say() {
-    assert_eq!(hypervisor(&facts()).state, State::Ok);
+    assert_eq!(hypervisor(&facts()).state, CheckState::Ok);
     let guest = Facts {
         hypervisor: Some(Hypervisor::Other),
         ..facts()
     };
-    assert_eq!(hypervisor(&guest).state, State::Costs);
+    assert_eq!(hypervisor(&guest).state, CheckState::Costs);
     let emulated = Facts {
         hypervisor: Some(Hypervisor::Emulator),
         ..facts()
     };
     let check = hypervisor(&emulated);
-    assert_eq!(check.state, State::Costs);
+    assert_eq!(check.state, CheckState::Costs);
     assert!(check.found.contains("emulator") && !check.found.contains("KVM"));
     let masked = Facts {
         tells_hypervisor: false,
         ..facts()
     };
-    assert_eq!(hypervisor(&masked).state, State::Unknown);
+    assert_eq!(hypervisor(&masked).state, CheckState::Unknown);
 }

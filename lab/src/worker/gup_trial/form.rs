@@ -65,7 +65,7 @@ struct Benchmark32 {
 }
 
 /// Where a form keeps what. Flags stay zero: a reference for reading, as vmsplice takes it.
-pub(super) struct Layout {
+pub(super) struct Fields {
     pub(super) get_us: usize,
     pub(super) put_us: Option<usize>,
     pub(super) addr: usize,
@@ -75,7 +75,7 @@ pub(super) struct Layout {
 
 macro_rules! layout {
     ($form:ty, $get:ident, $put:expr) => {
-        Layout {
+        Fields {
             get_us: offset_of!($form, $get),
             put_us: $put,
             addr: offset_of!($form, addr),
@@ -118,7 +118,7 @@ impl Form {
     }
 
     /// Where the fields lie.
-    pub(super) fn layout(self) -> Layout {
+    pub(super) fn layout(self) -> Fields {
         match self {
             Self::Test80 => layout!(Test80, get_us, Some(offset_of!(Test80, put_us))),
             Self::Test72 => layout!(Test72, get_us, Some(offset_of!(Test72, put_us))),

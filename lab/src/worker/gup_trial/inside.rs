@@ -7,7 +7,7 @@ use fullbore_sys::Result;
 use fullbore_sys::pages::{self, PageKind};
 
 use super::super::outcome::Costs;
-use super::test_file::{Device, Job, TestFile};
+use super::test_file::{Device, Request, TestFile};
 use super::{PAGES_PER_CALL, map};
 use crate::sys::gup_pages::Lent;
 
@@ -44,7 +44,7 @@ impl<D: Device> Inside<D> {
             if !self.touched {
                 self.lent = map(self.kind, false, self.lent.bytes().len())?;
             }
-            let timed = self.file.time(&Job {
+            let timed = self.file.time(&Request {
                 address: self.lent.bytes().as_ptr() as usize,
                 bytes: self.lent.bytes().len(),
                 pages_per_call: PAGES_PER_CALL as u32,

@@ -17,7 +17,7 @@ use fullbore_sys::{Error, Result, capacity, probe};
 use super::super::outcome::Costs;
 use super::{PAGES_PER_CALL, map};
 use crate::stats::median;
-use crate::sys::gup_pages::{Lent, Pipe};
+use crate::sys::gup_pages::{Lent, PipeEnds};
 
 /// Passes of each kind that a trial has at least.
 const PASSES: usize = 5;
@@ -45,15 +45,15 @@ pub(super) struct Rig {
     chunk: usize,
     /// Calls that fill a pipe.
     calls: usize,
-    target: Pipe,
+    target: PipeEnds,
     /// Where the slots are moved on to.
-    behind: Pipe,
+    behind: PipeEnds,
     discard: Discard,
 }
 
 impl Rig {
     pub(super) fn new() -> Result<Self> {
-        let target = Pipe::new()?;
+        let target = PipeEnds::new()?;
         refusal()?;
         let chunk = PAGES_PER_CALL * rustix::param::page_size();
         let granted = capacity::largest(&target.write)?.granted;
@@ -68,7 +68,7 @@ impl Rig {
         let rig = Self {
             chunk,
             calls,
-            behind: Pipe::with_capacity(granted)?,
+            behind: PipeEnds::with_capacity(granted)?,
             target,
             discard: Discard::new()?,
         };
@@ -142,7 +142,7 @@ impl Outside {
         }
         let mut sources = Vec::new();
         for call in 0..rig.calls {
-            let source = Pipe::with_capacity(rig.chunk)?;
+            let source = PipeEnds::with_capacity(rig.chunk)?;
             let filled = lent.lend(call * rig.chunk, rig.chunk, &source);
             whole("vmsplice", filled, rig.chunk)?;
             sources.push(source.read);

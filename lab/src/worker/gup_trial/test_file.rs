@@ -14,7 +14,7 @@ use crate::sys::gup_pages::{Argument, ioctl};
 const DIRECTORY: &str = "/sys/kernel/debug";
 
 impl Form {
-    fn argument(self, job: &Job) -> Argument {
+    fn argument(self, job: &Request) -> Argument {
         let layout = self.layout();
         let mut argument = Argument([0; Argument::LEN]);
         put(&mut argument, layout.addr, job.address as u64);
@@ -46,7 +46,7 @@ fn number(argument: &Argument, at: usize) -> u64 {
 
 /// What to take references to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
+pub(crate) struct Request {
     pub(crate) address: usize,
     pub(crate) bytes: usize,
     pub(crate) pages_per_call: u32,
@@ -140,7 +140,7 @@ fn absent(is_debugfs_mounted: bool) -> Error {
 impl<D: Device> TestFile<D> {
     pub(crate) fn probe(device: D, name: &str) -> Result<Self> {
         let page = [0u8; 1];
-        let job = Job {
+        let job = Request {
             address: page.as_ptr() as usize & !(rustix::param::page_size() - 1),
             bytes: rustix::param::page_size(),
             pages_per_call: 1,
@@ -163,7 +163,7 @@ impl<D: Device> TestFile<D> {
     ///
     /// # Errors
     /// What the ioctl reports, or that it took none.
-    pub(crate) fn time(&self, job: &Job) -> Result<Timed> {
+    pub(crate) fn time(&self, job: &Request) -> Result<Timed> {
         let mut argument = self.form.argument(job);
         self.device
             .ioctl(self.form, &mut argument)

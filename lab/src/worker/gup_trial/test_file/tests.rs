@@ -53,7 +53,7 @@ impl Device for Kernel {
     }
 }
 
-const JOB: Job = Job {
+const JOB: Request = Request {
     address: 1 << 30,
     bytes: 64 << 20,
     pages_per_call: 16,
