@@ -22,7 +22,7 @@ pub const SCHEMA: &str = "fullbore.compare/1";
 
 /// Runs that stand for one thing: a single run, or those of many hosts of one kind.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct RunGroup {
     /// What it is called. May hold anything: see [`shown`].
     pub name: String,
     /// Its runs, at least one, all of the same [`Kind`].
@@ -74,7 +74,7 @@ pub struct Against {
     /// Its letter.
     pub letter: String,
     /// What was measured, in the order of the base.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedRow>,
 }
 
 /// What a figure is in.
@@ -92,7 +92,7 @@ pub enum Unit {
 /// One thing that was measured, in one state of the machine.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Row {
+pub struct ComparedRow {
     /// Its name: a rung, a column, buffer and capacity.
     pub id: String,
     /// What its figures are in.
@@ -114,7 +114,7 @@ pub struct Row {
     pub verdict_inside: Option<Verdict>,
 }
 
-impl Row {
+impl ComparedRow {
     /// Whether both sides have samples enough for a difference to be called, among `together` rows. Where groups have
     /// several runs, each counts as one sample.
     fn has_enough(&self, several: bool, together: usize) -> bool {
@@ -153,16 +153,17 @@ impl Comparison {
     /// The first group of which nothing at all can be said: no row has samples enough for a difference to be called.
     pub fn unjudged(&self) -> Option<&str> {
         let several = self.groups.iter().any(|g| g.runs > 1);
-        let shared = |row: &Row| row.base.is_some() && row.other.is_some();
+        let shared = |row: &ComparedRow| row.base.is_some() && row.other.is_some();
         let together = self.rows().filter(|(_, row)| shared(row)).count();
-        let is_judged = |row: &Row| row.ratio.is_some() && row.has_enough(several, together);
+        let is_judged =
+            |row: &ComparedRow| row.ratio.is_some() && row.has_enough(several, together);
         let mut others = self.comparisons.iter();
         let found = others.find(|c| !c.rows.iter().any(is_judged));
         found.map(|c| &*c.letter)
     }
 
     /// Every row with the letter of its group.
-    pub fn rows(&self) -> impl Iterator<Item = (&str, &Row)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &ComparedRow)> {
         self.comparisons
             .iter()
             .flat_map(|c| c.rows.iter().map(|row| (&*c.letter, row)))
@@ -170,7 +171,7 @@ impl Comparison {
 
     /// The rows that are slower than the base, beyond noise, by more than so many percent: the *upper* end of the
     /// interval is below 1 − percent / 100.
-    pub fn slower_by(&self, percent: f64) -> impl Iterator<Item = (&str, &Row)> {
+    pub fn slower_by(&self, percent: f64) -> impl Iterator<Item = (&str, &ComparedRow)> {
         let limit = 1.0 - percent / 100.0;
         self.rows().filter(move |(_, row)| {
             let beyond = row.ratio.is_some_and(|r| r.ci95[1] < limit);
@@ -180,13 +181,13 @@ impl Comparison {
 }
 
 /// Puts runs of many hosts into groups by kernel and CPU, in the order of their names.
-pub fn group_by_machine(runs: Vec<Saved>) -> Vec<Group> {
+pub fn group_by_machine(runs: Vec<Saved>) -> Vec<RunGroup> {
     let mut groups = BTreeMap::<String, Vec<Saved>>::new();
     for run in runs {
         groups.entry(kind_of_machine(&run)).or_default().push(run);
     }
     let groups = groups.into_iter();
-    groups.map(|(name, runs)| Group { name, runs }).collect()
+    groups.map(|(name, runs)| RunGroup { name, runs }).collect()
 }
 
 /// Kernel and CPU.
@@ -203,7 +204,7 @@ pub fn kind_of_machine(run: &Saved) -> String {
 ///
 /// # Errors
 /// Fewer than two groups, runs of different kinds, or of a kind that says nothing about speed.
-pub fn compare(groups: &[Group]) -> Result<Comparison> {
+pub fn compare(groups: &[RunGroup]) -> Result<Comparison> {
     let kind = common_kind(groups)?;
     let measured: Vec<Vec<Vec<ComparedSeries>>> = groups
         .iter()
@@ -243,7 +244,7 @@ pub fn compare(groups: &[Group]) -> Result<Comparison> {
     Ok(comparison)
 }
 
-fn common_kind(groups: &[Group]) -> Result<Kind> {
+fn common_kind(groups: &[RunGroup]) -> Result<Kind> {
     let mut kinds: Vec<_> = groups
         .iter()
         .flat_map(|g| &g.runs)
@@ -281,7 +282,7 @@ fn letter(index: usize) -> String {
     }
 }
 
-fn summary(index: usize, group: &Group) -> GroupSummary {
+fn summary(index: usize, group: &RunGroup) -> GroupSummary {
     let mut labels: Vec<_> = group
         .runs
         .iter()
@@ -300,7 +301,7 @@ fn summary(index: usize, group: &Group) -> GroupSummary {
 }
 
 fn warnings(
-    groups: &[Group],
+    groups: &[RunGroup],
     measured: &[Vec<Vec<ComparedSeries>>],
     comparison: &Comparison,
     together: usize,

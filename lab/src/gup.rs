@@ -14,8 +14,8 @@ use crate::saved::by_name;
 use crate::saved::head::Head;
 use crate::stats::{Estimate, estimate, paired_ratio};
 use crate::sys;
+pub use crate::worker::gup_trial::{GupSource, PAGES_PER_CALL};
 use crate::worker::gup_trial::{GupTrial, Possible};
-pub use crate::worker::gup_trial::{PAGES_PER_CALL, Source};
 use crate::worker::order::{Job, Order};
 pub use crate::worker::outcome::Costs;
 use crate::worker::outcome::Report;
@@ -44,7 +44,7 @@ pub struct Gup {
     /// How it was measured.
     pub method: GupMethod,
     /// One row for each kind of pages, touched and untouched.
-    pub rows: Vec<Row>,
+    pub rows: Vec<GupRow>,
     /// Small pages against huge ones, both touched: how many times as much a small one costs.
     pub small_to_huge: Option<Ratio>,
     /// What makes the figures doubtful.
@@ -56,7 +56,7 @@ pub struct Gup {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GupMethod {
     /// Which of the two it was.
-    pub source: Source,
+    pub source: GupSource,
     /// Bytes of the request that the kernel's benchmark answered to.
     pub request_bytes: Option<usize>,
     /// Why it was an estimate.
@@ -80,7 +80,7 @@ pub struct GupMethod {
 /// One kind of pages.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Row {
+pub struct GupRow {
     /// Kind of pages that was asked for.
     #[serde(with = "by_name")]
     #[cfg_attr(test, schemars(with = "String"))]
@@ -101,12 +101,12 @@ pub struct Row {
 impl Gup {
     /// Whether there is a cost that can be told from nothing.
     pub fn has_cost(&self) -> bool {
-        let told = |row: &Row| row.costs.ns_per_page.is_some() && !row.is_below_resolution();
+        let told = |row: &GupRow| row.costs.ns_per_page.is_some() && !row.is_below_resolution();
         self.rows.iter().any(told)
     }
 }
 
-impl Row {
+impl GupRow {
     /// Whether the cost cannot be told from nothing, or came out as less than nothing, which no cost is.
     pub fn is_below_resolution(&self) -> bool {
         let cost = self.costs.ns_per_page;
@@ -215,7 +215,7 @@ impl Measurement for Cases<'_> {
             .map(|((kind, touched), m)| row(kind, touched, m.refused(), m.samples.clone()))
             .collect();
         let mut warnings = self.warnings.clone();
-        if rows.iter().any(Row::is_below_resolution) {
+        if rows.iter().any(GupRow::is_below_resolution) {
             warnings.push(BELOW_RESOLUTION.to_owned());
         }
         Gup {
@@ -244,12 +244,12 @@ fn row(
     touched: bool,
     refused: Option<String>,
     samples: Vec<Sample<Costs<f64>>>,
-) -> Row {
+) -> GupRow {
     let of = |value: fn(&Costs<f64>) -> Option<f64>| {
         let values = samples.iter().map(|s| value(&s.figures));
         estimate(&values.collect::<Option<Vec<f64>>>()?)
     };
-    Row {
+    GupRow {
         pages: kind,
         page_bytes: fullbore_sys::pages::page_size(kind).ok(),
         touched,
@@ -266,7 +266,7 @@ fn row(
     }
 }
 
-fn small_to_huge(rows: &[Row]) -> Option<Ratio> {
+fn small_to_huge(rows: &[GupRow]) -> Option<Ratio> {
     let touched = |kind| rows.iter().find(|row| row.pages == kind && row.touched);
     let (small, huge) = (touched(PageKind::Small)?, touched(PageKind::Huge)?);
     let (of_small, of_huge) = (small.costs.ns_per_page?, huge.costs.ns_per_page?);

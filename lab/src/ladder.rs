@@ -18,7 +18,7 @@ use crate::saved::head::Head;
 use crate::worker::pair::{self, PairTrial};
 use crate::worker::timing::Until;
 use run::{LadderMethod, PairFigures, Run, SCHEMA, sum_up};
-use rung::{Place, Rung};
+use rung::{Placement, Rung};
 
 /// Seconds at the start of each trial that are not measured: page tables, caches and clocks settle.
 pub const WARM_UP_S: f64 = 0.1;
@@ -112,8 +112,8 @@ pub(crate) fn rung_trial(
     PairTrial {
         config: &rung.config,
         cpus: match rung.place {
-            Place::TwoCpus => (writer, reader),
-            Place::OneCpu => (writer, writer),
+            Placement::TwoCpus => (writer, reader),
+            Placement::OneCpu => (writer, writer),
         },
         warm_up_s,
         until,

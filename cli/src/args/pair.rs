@@ -1,7 +1,7 @@
 //! The options of `write` and `read`, in our words and in those of the original pair, and what it means.
 
 use clap::Args;
-use fullbore_lab::worker::config::{Config, ReadWith, UnknownWay, WriteWith};
+use fullbore_lab::worker::config::{Config, ReadWith, UnknownMethod, WriteWith};
 use fullbore_lab::worker::sizes::{BufSize, PipeSize};
 use fullbore_sys::pages::PageKind;
 use fullbore_sys::wait::Wait;
@@ -200,8 +200,8 @@ fn contradiction(one: &str, other: &str) -> Error {
     )
 }
 
-fn named<T: std::str::FromStr<Err = UnknownWay>>(option: &str, text: &str) -> Result<T> {
-    let unknown = |e: UnknownWay| Error::new(format!("{option} {text}"), e.why, e.what_to_do);
+fn named<T: std::str::FromStr<Err = UnknownMethod>>(option: &str, text: &str) -> Result<T> {
+    let unknown = |e: UnknownMethod| Error::new(format!("{option} {text}"), e.why, e.what_to_do);
     text.parse().map_err(unknown)
 }
 

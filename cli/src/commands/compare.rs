@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use fullbore_lab::compare::{Comparison, Group, compare, group_by_machine, kind_of_machine};
+use fullbore_lab::compare::{Comparison, RunGroup, compare, group_by_machine, kind_of_machine};
 use fullbore_lab::saved::load::{Kind, Saved};
 use fullbore_lab::show::escape::shown;
 use fullbore_sys::Error;
@@ -119,7 +119,7 @@ fn judge(comparison: &Comparison, percent: f64) -> Outcome {
 }
 
 /// What the names on the command line stand for.
-fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
+fn groups(args: &CompareArgs) -> Result<Vec<RunGroup>, Failure> {
     let names: Vec<Name> = args
         .runs
         .iter()
@@ -167,8 +167,8 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>, Failure> {
     Ok(groups)
 }
 
-fn single(name: String, run: Saved) -> Group {
-    Group {
+fn single(name: String, run: Saved) -> RunGroup {
+    RunGroup {
         name,
         runs: vec![run],
     }
@@ -190,7 +190,7 @@ fn folder(
     runs: Vec<(String, Saved)>,
     kind: Option<Kind>,
     is_alone: bool,
-) -> Result<Vec<Group>, Error> {
+) -> Result<Vec<RunGroup>, Error> {
     let all = runs.len();
     let runs: Vec<_> = runs
         .into_iter()

@@ -43,11 +43,11 @@ use options::{Job, Options};
 use screen::{Screen, Settings, Start};
 use transfer::{Transfer, TransferPlan};
 pub use typed::ViewArgs;
-use voice::{Complaint, Fault, Voice};
+use voice::{Complaint, Fault, ViewVoice};
 
 /// Moves, watches or changes, and returns the exit code.
 pub fn run(args: &ViewArgs) -> ExitCode {
-    let voice = Voice::of_this_process();
+    let voice = ViewVoice::of_this_process();
     let faults = Arc::new(AtomicU8::new(0));
     let complain = |complaint: Complaint| {
         faults.fetch_or(complaint.fault as u8, Ordering::Relaxed);
@@ -79,7 +79,7 @@ pub fn run(args: &ViewArgs) -> ExitCode {
 
 /// Whether this process was called through a link named `pv`.
 pub fn is_pv() -> bool {
-    Voice::of_this_process() == Voice::Pv
+    ViewVoice::of_this_process() == ViewVoice::Pv
 }
 
 /// What is said of a wrong command line through a link named `pv`.
@@ -88,7 +88,7 @@ pub fn misused_as_pv(message: &str) -> ExitCode {
         "pv: {}\nTry `pv --help' for more information.\n",
         visible(message)
     ));
-    Voice::Pv.exit_code(Fault::Usage as u8)
+    ViewVoice::Pv.exit_code(Fault::Usage as u8)
 }
 
 /// What is said where a link named `pv` cannot print its help.
@@ -97,8 +97,8 @@ pub fn failed_help_of_pv(error: io::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let complaint = Complaint::system(Fault::Transfer, "write failed", error, "");
-    terminal::print(&(Voice::Pv.line(&complaint) + "\n"));
-    Voice::Pv.exit_code(complaint.fault as u8)
+    terminal::print(&(ViewVoice::Pv.line(&complaint) + "\n"));
+    ViewVoice::Pv.exit_code(complaint.fault as u8)
 }
 
 fn with_pidfile(
@@ -141,7 +141,11 @@ fn form(options: &Options, has_end: bool) -> Form {
     form
 }
 
-fn move_data(mut options: Options, voice: Voice, faults: &Arc<AtomicU8>) -> Result<(), Complaint> {
+fn move_data(
+    mut options: Options,
+    voice: ViewVoice,
+    faults: &Arc<AtomicU8>,
+) -> Result<(), Complaint> {
     check_buffer(&options)?;
     let output = Output::of(&options)?;
     let files = if options.files.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fullbore_sys::size::Size;
 use serde::Serialize;
 
-use super::Group;
+use super::RunGroup;
 use super::plain;
 use crate::machine::Machine;
 use crate::saved::load::Saved;
@@ -121,7 +121,7 @@ fn size(bytes: Option<u64>) -> String {
 }
 
 /// What is not the same in all groups.
-pub(super) fn differences(groups: &[Group]) -> Vec<Difference> {
+pub(super) fn differences(groups: &[RunGroup]) -> Vec<Difference> {
     let traits: Vec<Vec<Vec<(String, String)>>> = groups
         .iter()
         .map(|g| g.runs.iter().map(traits).collect())
@@ -157,7 +157,7 @@ fn values(group: &[Vec<(String, String)>], what: &str) -> String {
 
 /// The hardware that differs between groups, if any. Runs never say which machine they are from: equal hardware may
 /// still be two machines.
-pub(super) fn other_hardware(groups: &[Group]) -> Option<String> {
+pub(super) fn other_hardware(groups: &[RunGroup]) -> Option<String> {
     let mut names = Vec::new();
     let machine = &groups.first()?.runs.first()?.head().machine;
     hardware(machine, &mut |what, _| names.push(what.to_owned()));

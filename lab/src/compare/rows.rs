@@ -1,7 +1,7 @@
 //! The lines of a comparison: what there is to compare, and what two groups say of one thing. Pure.
 
+use super::ComparedRow;
 use super::Figure;
-use super::Row;
 use super::Unit;
 use super::series::ComparedSeries;
 use crate::machine::state::State;
@@ -59,7 +59,7 @@ pub(super) fn row(
     base: &[Vec<ComparedSeries>],
     other: &[Vec<ComparedSeries>],
     together: usize,
-) -> Row {
+) -> ComparedRow {
     let (a, b) = (of(base, key), of(other, key));
     let judged = |which: fn(&ComparedSeries) -> &[f64]| {
         let side = |series: &[&ComparedSeries]| -> Option<Vec<Vec<f64>>> {
@@ -78,7 +78,7 @@ pub(super) fn row(
     };
     let absolute = judged(|s| &s.values);
     let inside = judged(|s| &s.to_first);
-    Row {
+    ComparedRow {
         id: key.id.clone(),
         unit: key.unit,
         state: key.state,

@@ -5,9 +5,9 @@ use crate::saved::load::load;
 
 const SAVED: &str = include_str!("../../tests/data/ladder.json");
 
-fn group(name: &str, documents: &[Value]) -> Group {
+fn group(name: &str, documents: &[Value]) -> RunGroup {
     let load = |d: &Value| load(&d.to_string()).unwrap();
-    Group {
+    RunGroup {
         name: name.to_owned(),
         runs: documents.iter().map(load).collect(),
     }
@@ -41,7 +41,7 @@ fn ladder(scale: f64, step: f64, rounds: usize, state: &str) -> Value {
     document
 }
 
-fn row<'a>(comparison: &'a Comparison, id: &str) -> &'a Row {
+fn row<'a>(comparison: &'a Comparison, id: &str) -> &'a ComparedRow {
     let (_, row) = comparison.rows().find(|(_, row)| row.id == id).unwrap();
     row
 }
@@ -198,7 +198,7 @@ fn times_are_compared_the_other_way_round() {
 
 #[test]
 fn kinds_are_not_mixed_and_one_run_is_not_enough() {
-    let error = |groups: &[Group]| compare(groups).unwrap_err().to_string();
+    let error = |groups: &[RunGroup]| compare(groups).unwrap_err().to_string();
     let a = || group("a", &[ladder(1.0, 5.0, 1, "near")]);
     assert!(error(&[a()]).contains("there is only one run"));
     assert!(compare(&[]).is_err());

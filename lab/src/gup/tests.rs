@@ -14,7 +14,7 @@ fn sample(round: usize, ns_per_page: f64) -> Sample<Costs<f64>> {
     Sample::new(round, conditions, costs)
 }
 
-fn rows(small: &[f64], huge: &[f64]) -> Vec<Row> {
+fn rows(small: &[f64], huge: &[f64]) -> Vec<GupRow> {
     let samples = |values: &[f64]| {
         let numbered = values.iter().enumerate();
         numbered.map(|(i, &v)| sample(i, v)).collect()

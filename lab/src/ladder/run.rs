@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rung::{Place, Rung, Series};
+use super::rung::{Placement, Rung, Series};
 use crate::machine::memory_rates::MemoryRates;
 use crate::machine::state::{LineTravel, State};
 use crate::rounds::Measured;
@@ -277,7 +277,7 @@ fn doubts(rung: &Rung, samples: &[Sample<PairFigures>]) -> Vec<String> {
     let trials =
         |which: Vec<bool>, what| in_rounds(samples.iter().map(|s| s.round).zip(which), what);
     let mut doubts = sample::doubts(samples, |f| f.gib_per_s);
-    if rung.place == Place::TwoCpus {
+    if rung.place == Placement::TwoCpus {
         let shared = samples
             .iter()
             .map(|s| s.state != State::OneCpu && s.figures.waited_for_cpu() > NOTICEABLE);

@@ -13,7 +13,7 @@ use crate::worker::sizes::{BufSize, PipeSize};
 
 /// Where the two sides run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// Each on a CPU of its own.
     TwoCpus,
     /// Both on the writer's CPU.
@@ -60,7 +60,7 @@ pub struct Rung {
     /// What the pair does.
     pub config: Config,
     /// Where the sides run.
-    pub place: Place,
+    pub place: Placement,
     /// Whether no reader, whatever it does with the data, ever sees a byte change.
     pub sound: bool,
     /// Whether it is climbed where no rung is named. The others are there to compare with.
@@ -77,7 +77,7 @@ impl Rung {
             series: Series::Article,
             baseline: None,
             explanation,
-            place: Place::TwoCpus,
+            place: Placement::TwoCpus,
             sound: config.write_with.is_sound(),
             by_default: true,
             pairs: 1,
@@ -188,7 +188,7 @@ fn large_source(config: Config) -> Config {
 pub fn ladder() -> Vec<Rung> {
     let of = |series, rungs: Vec<Rung>| rungs.into_iter().map(move |r| Rung { series, ..r });
     let one_cpu = one_cpu().into_iter().map(|r| Rung {
-        place: Place::OneCpu,
+        place: Placement::OneCpu,
         ..r
     });
     of(Series::Article, article())

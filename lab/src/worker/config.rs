@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::sizes::{BufSize, PipeSize};
 use crate::saved::by_name;
 
-/// The way into the pipe.
+/// How the writer writes: the write method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -40,7 +40,7 @@ pub enum WriteWith {
     SharedMemory,
 }
 
-/// The way out of the pipe.
+/// How the reader reads: the read method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -84,7 +84,7 @@ impl WriteWith {
 }
 
 impl ReadWith {
-    /// Every way out of a pipe, with its name.
+    /// Every read method, with its name.
     pub const ALL: [(Self, &str); 3] = [
         (Self::Read, "read"),
         (Self::Splice, "splice"),
@@ -97,22 +97,22 @@ impl ReadWith {
     }
 }
 
-/// The text names no way in, or no way out.
+/// The text names no write method, or no read method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownWay {
+pub struct UnknownMethod {
     /// Which of the two.
     pub why: &'static str,
     /// The names that there are.
     pub what_to_do: String,
 }
 
-impl fmt::Display for UnknownWay {
+impl fmt::Display for UnknownMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; {}", self.why, self.what_to_do)
     }
 }
 
-impl std::error::Error for UnknownWay {}
+impl std::error::Error for UnknownMethod {}
 
 macro_rules! named {
     ($type:ty, $what:literal) => {
@@ -124,14 +124,14 @@ macro_rules! named {
         }
 
         impl FromStr for $type {
-            type Err = UnknownWay;
+            type Err = UnknownMethod;
 
-            fn from_str(text: &str) -> std::result::Result<Self, UnknownWay> {
+            fn from_str(text: &str) -> std::result::Result<Self, UnknownMethod> {
                 let found = Self::ALL.iter().find(|(_, name)| *name == text);
                 found.map(|(way, _)| *way).ok_or_else(|| {
                     let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-                    UnknownWay {
-                        why: concat!("unknown way ", $what),
+                    UnknownMethod {
+                        why: concat!("unknown ", $what, " method"),
                         what_to_do: format!("use one of {}", names.join(", ")),
                     }
                 })
@@ -140,8 +140,8 @@ macro_rules! named {
     };
 }
 
-named!(WriteWith, "in");
-named!(ReadWith, "out");
+named!(WriteWith, "write");
+named!(ReadWith, "read");
 
 /// Bytes of the pool of `reuse`, and of every rung that lends a pool: the most that the library gives `cow`, which takes as many
 /// where turns are dear and is refused where that is not enough.

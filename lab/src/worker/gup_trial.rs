@@ -26,7 +26,7 @@ pub const PAGES_PER_CALL: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum GupSource {
     /// The kernel's own benchmark.
     GupTest,
     /// vmsplice against tee and splice of the same slots.
@@ -36,7 +36,7 @@ pub enum Source {
 /// What is measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct GupTrial {
-    pub source: Source,
+    pub source: GupSource,
     #[serde(with = "by_name")]
     pub pages: PageKind,
     /// Whether the pages were written before.
@@ -45,7 +45,7 @@ pub(crate) struct GupTrial {
 
 /// How the cost is found here.
 pub(crate) struct Possible {
-    pub source: Source,
+    pub source: GupSource,
     /// Bytes of the request that the kernel's benchmark answers to.
     pub request_bytes: Option<usize>,
     /// Why it is an estimate.
@@ -60,14 +60,14 @@ impl Possible {
     pub(crate) fn find() -> Result<Self> {
         Ok(match TestFile::open() {
             Ok(file) => Self {
-                source: Source::GupTest,
+                source: GupSource::GupTest,
                 request_bytes: Some(file.form.size()),
                 no_gup_test: None,
             },
             Err(why) => {
                 Rig::new()?;
                 Self {
-                    source: Source::Estimate,
+                    source: GupSource::Estimate,
                     request_bytes: None,
                     no_gup_test: Some(why.to_string()),
                 }
@@ -83,12 +83,12 @@ pub(super) fn run(trial: GupTrial, time: Time, ready: Ready<'_>) -> Result<Repor
     };
     let GupTrial { pages, touched, .. } = trial;
     let timing = match trial.source {
-        Source::GupTest => {
+        GupSource::GupTest => {
             let mut case = Inside::new(TestFile::open()?, pages, touched)?;
             ready()?;
             case.trial(time)
         }
-        Source::Estimate => {
+        GupSource::Estimate => {
             let mut case = Outside::new(Rig::new()?, pages, touched)?;
             ready()?;
             case.trial(time)

@@ -48,7 +48,7 @@ impl Watch for Forever {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Path {
-    /// Way in or out.
+    /// Write or read method.
     pub way: String,
     /// Wait strategy.
     pub wait: String,

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use anstyle::Style;
-use fullbore_lab::compare::{Against, Comparison, Difference, Figure, GroupSummary, Row, Unit};
+use fullbore_lab::compare::{
+    Against, ComparedRow, Comparison, Difference, Figure, GroupSummary, Unit,
+};
 use fullbore_lab::show::escape::{shown, visible};
 use fullbore_lab::show::number::{maybe, number, times, when};
 use fullbore_lab::stats::{Estimate, Verdict};
@@ -89,7 +91,7 @@ fn table(against: &Against) -> String {
     ];
     let mut table = Table::new(titles);
     // What one side never measured, in whatever state, is no line of a comparison.
-    let has = |id: &str, side: fn(&Row) -> &Option<Figure>| {
+    let has = |id: &str, side: fn(&ComparedRow) -> &Option<Figure>| {
         let mut rows = against.rows.iter().filter(|r| r.id == id);
         rows.any(|r| side(r).is_some())
     };
@@ -118,7 +120,7 @@ fn table(against: &Against) -> String {
 }
 
 /// With the unit, where it is not the usual one.
-fn name(row: &Row) -> String {
+fn name(row: &ComparedRow) -> String {
     let unit = match row.unit {
         Unit::GibPerS => "",
         Unit::Us => ", µs",
@@ -126,7 +128,7 @@ fn name(row: &Row) -> String {
     shown(&row.id) + unit
 }
 
-fn cells(row: &Row) -> [String; 10] {
+fn cells(row: &ComparedRow) -> [String; 10] {
     let value = |f: &Option<Figure>| maybe(f.as_ref().map(|f| f.value.median));
     let ratio = row.ratio.map_or(String::new(), |r| times(r.median));
     let interval = match row.ratio {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fullbore_lab::gup::{Gup, Ratio, Row, Source};
+use fullbore_lab::gup::{Gup, GupRow, GupSource, Ratio};
 use fullbore_lab::report::machine_line;
 use fullbore_lab::show::number::{maybe, number};
 use fullbore_lab::stats::Estimate;
@@ -18,15 +18,15 @@ pub fn draw(gup: &Gup) -> String {
     let source = gup.method.source;
     let mut titles = vec!["pages", "touched", ">ns/page", "95 % interval"];
     titles.extend(match source {
-        Source::Estimate => &[">less tee", "95 % interval", ">vmsplice", ">tee", ">splice"][..],
-        Source::GupTest => &[">put", "95 % interval"],
+        GupSource::Estimate => &[">less tee", "95 % interval", ">vmsplice", ">tee", ">splice"][..],
+        GupSource::GupTest => &[">put", "95 % interval"],
     });
     let mut table = Table::new(titles);
     for row in &gup.rows {
         table.row(cells(row, source));
     }
     let mut out = format!("{}\n{}", headline(gup), table.draw());
-    if gup.rows.iter().any(Row::is_below_resolution) {
+    if gup.rows.iter().any(GupRow::is_below_resolution) {
         let _ = writeln!(out, "{BELOW}: below what this method can see");
     }
     for refusal in refusals(&gup.rows) {
@@ -40,7 +40,7 @@ pub fn draw(gup: &Gup) -> String {
 }
 
 /// Each kind of pages that was refused, once.
-fn refusals(rows: &[Row]) -> Vec<String> {
+fn refusals(rows: &[GupRow]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for row in rows {
         if let Some(why) = &row.refused {
@@ -56,11 +56,11 @@ fn refusals(rows: &[Row]) -> Vec<String> {
 fn headline(gup: &Gup) -> String {
     let method = &gup.method;
     let source = match (method.source, &method.no_gup_test) {
-        (Source::GupTest, _) => format!(
+        (GupSource::GupTest, _) => format!(
             "Measured by the kernel itself: gup_test, in its form of {} bytes",
             method.request_bytes.unwrap_or_default()
         ),
-        (Source::Estimate, why) => format!(
+        (GupSource::Estimate, why) => format!(
             "An estimate from the outside: vmsplice against splice and tee of the same slots\n({})",
             why.as_deref().unwrap_or("no gup_test")
         ),
@@ -78,7 +78,7 @@ fn headline(gup: &Gup) -> String {
     )
 }
 
-fn cells(row: &Row, source: Source) -> Vec<String> {
+fn cells(row: &GupRow, source: GupSource) -> Vec<String> {
     let name = row.page_bytes.map_or(row.pages.to_string(), |bytes| {
         format!("{} ({})", row.pages, Size(bytes as u64))
     });
@@ -96,7 +96,7 @@ fn cells(row: &Row, source: Source) -> Vec<String> {
         false => with_interval(Some(cost)),
     });
     match source {
-        Source::Estimate => {
+        GupSource::Estimate => {
             cells.extend(with_interval(row.costs.beyond_tee_ns_per_page));
             let calls = [
                 row.costs.vmsplice_ns_per_page,
@@ -105,7 +105,7 @@ fn cells(row: &Row, source: Source) -> Vec<String> {
             ];
             cells.extend(calls.map(middle));
         }
-        Source::GupTest => cells.extend(with_interval(row.costs.put_ns_per_page)),
+        GupSource::GupTest => cells.extend(with_interval(row.costs.put_ns_per_page)),
     }
     cells
 }
@@ -123,13 +123,13 @@ fn with_interval(estimate: Option<Estimate>) -> [String; 2] {
 fn footnote(gup: &Gup) -> String {
     let unit = Size(gup.method.page_bytes as u64);
     let what = match gup.method.source {
-        Source::Estimate => {
+        GupSource::Estimate => {
             "Medians, for each slot of UNIT. ns/page: vmsplice less splice, which moves the same slots: finding a page by its\n\
              address and taking a reference. less tee: vmsplice less tee, which takes a reference, too, but slot by slot, where\n\
              vmsplice takes all 16 to one huge page at once (hence figures below zero). Pages that were not touched are faulted\n\
              in at their first use: small and huge ones as zeroes that all share, hugetlb ones as pages of their own."
         }
-        Source::GupTest => {
+        GupSource::GupTest => {
             "Medians, for each UNIT. ns/page: finding a page by its address and taking a reference (get_user_pages_fast);\n\
              put: giving it back."
         }
@@ -162,16 +162,16 @@ mod tests {
     use fullbore_lab::saved::head::Head;
     use fullbore_sys::pages::PageKind;
 
-    fn gup(source: Source) -> Gup {
+    fn gup(source: GupSource) -> Gup {
         let known = |median| {
             Some(Estimate {
                 median,
                 ci95: [median - 0.5, median + 0.5],
             })
         };
-        let is_inside = source == Source::GupTest;
+        let is_inside = source == GupSource::GupTest;
         let outside = |median| known(median).filter(|_| !is_inside);
-        let row = |pages, refused: Option<&str>| Row {
+        let row = |pages, refused: Option<&str>| GupRow {
             pages,
             page_bytes: Some(4096),
             touched: true,
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn table_says_which_of_the_two_it_was() {
-        let inside = draw(&gup(Source::GupTest));
+        let inside = draw(&gup(GupSource::GupTest));
         assert!(
             inside.contains("Measured by the kernel itself: gup_test, in its form of 80 bytes")
         );
@@ -224,7 +224,7 @@ mod tests {
             "{inside}"
         );
         assert!(inside.contains("11.0"), "{inside}");
-        let outside = draw(&gup(Source::Estimate));
+        let outside = draw(&gup(GupSource::Estimate));
         assert!(
             outside.contains("An estimate from the outside"),
             "{outside}"
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn cost_that_cannot_be_is_no_figure_and_nothing_is_compared_with_it() {
-        let mut gup = gup(Source::Estimate);
+        let mut gup = gup(GupSource::Estimate);
         gup.rows[0].costs.ns_per_page = Some(Estimate {
             median: -0.94,
             ci95: [-1.88, -0.78],
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_below_and_the_comparison_last() {
-        let gup = gup(Source::Estimate);
+        let gup = gup(GupSource::Estimate);
         judged(&gup).unwrap();
         let text = draw(&gup);
         assert_eq!(text.matches("hugetlb: none reserved").count(), 1, "{text}");

@@ -361,7 +361,7 @@ mod tests {
             ("-R -1", "-R: -1"),
         ] {
             let refused = options(line).unwrap_err();
-            let text = super::super::voice::Voice::Fullbore.line(&refused);
+            let text = super::super::voice::ViewVoice::Fullbore.line(&refused);
             assert!(
                 text.starts_with(&format!("fullbore: {name}: ")),
                 "{line}: {text}"

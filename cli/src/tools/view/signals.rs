@@ -13,12 +13,12 @@ use signal_hook::{flag, low_level};
 
 use super::screen::Remote;
 use super::terminal;
-use super::voice::{Fault, Voice};
+use super::voice::{Fault, ViewVoice};
 
 /// What has to be done when a signal ends the process.
 #[derive(Debug)]
 pub struct AtEnd {
-    pub voice: Voice,
+    pub voice: ViewVoice,
     pub screen: Option<Remote>,
     /// Whether a line has to be ended without a screen.
     pub line: bool,
@@ -102,12 +102,12 @@ impl AtEnd {
             let _ = std::fs::remove_file(file);
         }
         match self.voice {
-            Voice::Pv => {
+            ViewVoice::Pv => {
                 let faults = self.faults.load(Ordering::Relaxed) | Fault::Signal as u8;
                 process::exit(faults.into());
             }
-            Voice::Fullbore if signal == SIGINT => process::exit(130),
-            Voice::Fullbore => {
+            ViewVoice::Fullbore if signal == SIGINT => process::exit(130),
+            ViewVoice::Fullbore => {
                 let _ = low_level::emulate_default_handler(signal);
                 process::exit(128 + signal);
             }

@@ -27,7 +27,7 @@ pub enum Fault {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum ViewVoice {
     Fullbore,
     Pv,
 }
@@ -76,7 +76,7 @@ impl Complaint {
     }
 }
 
-impl Voice {
+impl ViewVoice {
     /// By the name that the program was called by.
     pub fn of_this_process() -> Self {
         let name = std::env::args_os().next().unwrap_or_default();
@@ -129,11 +129,11 @@ mod tests {
         let e = io::Error::from_raw_os_error(2);
         let complaint = Complaint::system(Fault::Access, "failed to read file: x", e, "check it");
         assert_eq!(
-            Voice::Pv.line(&complaint),
+            ViewVoice::Pv.line(&complaint),
             "pv: failed to read file: x: No such file or directory"
         );
         assert_eq!(
-            Voice::Fullbore.line(&complaint),
+            ViewVoice::Fullbore.line(&complaint),
             "fullbore: failed to read file: x: No such file or directory; check it"
         );
     }
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn exit_codes_are_pv_s_or_ours() {
         let faults = Fault::Access as u8 | Fault::Transfer as u8;
-        assert_eq!(Voice::Pv.exit_code(faults), ExitCode::from(18));
-        assert_eq!(Voice::Fullbore.exit_code(faults), ExitCode::from(1));
+        assert_eq!(ViewVoice::Pv.exit_code(faults), ExitCode::from(18));
+        assert_eq!(ViewVoice::Fullbore.exit_code(faults), ExitCode::from(1));
         assert_eq!(
-            Voice::Fullbore.exit_code(Fault::Usage as u8),
+            ViewVoice::Fullbore.exit_code(Fault::Usage as u8),
             ExitCode::from(2)
         );
-        assert_eq!(Voice::Fullbore.exit_code(0), ExitCode::SUCCESS);
+        assert_eq!(ViewVoice::Fullbore.exit_code(0), ExitCode::SUCCESS);
     }
 }
