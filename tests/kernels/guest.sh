@@ -263,7 +263,7 @@ refusals() {
     wrong 'splice from a file' 1 '^fullbore: standard input cannot be read with splice: it is not a pipe; ' \
         "$F read --with splice --bytes 4096 </tmp/seq"
     wrong 'hugetlb pages without any' 1 '^fullbore: .*hugetlb pages refused: ' "$F write --pages hugetlb | cat >/dev/null"
-    wrong 'a way that is none' 2 'unknown way in; use one of ' "$F write --with pen"
+    wrong 'a method that is none' 2 'invalid value .pen. for .*possible values: write, vmsplice, ' "$F write --with pen"
     wrong 'bytes that are not as they should be' 1 'verification failed: the byte at offset ' "cat /tmp/seq | $F read --verify --bytes 1M"
     if [ "$USER_OF" != root ]; then
         wrong 'a larger pipe than one may have' 1 'pipe-max-size' "$F write --pipe-size 2M --bytes 4096 | cat >/dev/null"
