@@ -182,6 +182,65 @@ fn a_check_that_compared_nothing_has_not_succeeded() {
     assert!(run.out.contains("near") && run.out.contains("far"), "{run}");
 }
 
+/// A gate that passes over what is missing passes a rung that has vanished.
+#[test]
+fn what_is_on_one_side_only_or_cannot_be_judged_fails_the_check() {
+    let user = User::new();
+    let whole = ladder(1.0, "near");
+    let a = user.has("a.json", whole.to_string());
+    let changed = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut run = whole.clone();
+        change(&mut run);
+        user.has(name, run.to_string())
+    };
+    let busy_loop = |run: &mut Value, change: &dyn Fn(&mut Value)| change(&mut run["rungs"][1]);
+    let gone = changed("gone.json", &|run| {
+        run["rungs"].as_array_mut().expect("rungs").pop();
+    });
+    let refused = changed("refused.json", &|run| {
+        busy_loop(run, &|rung| {
+            rung["samples"] = json!([]);
+            rung["gib_per_s"] = Value::Null;
+            rung["refused"] = "no huge pages".into();
+        });
+    });
+    let far = changed("far.json", &|run| {
+        busy_loop(run, &|rung| {
+            for sample in rung["samples"].as_array_mut().expect("samples") {
+                sample["state"] = "far".into();
+            }
+        });
+    });
+    let few = changed("few.json", &|run| {
+        busy_loop(run, &|rung| {
+            rung["samples"].as_array_mut().expect("samples").truncate(2);
+        });
+    });
+    for (base, other, why) in [
+        (&a, &gone, "it was measured in A only"),
+        (&gone, &a, "it was not measured in A"),
+        (&a, &refused, "it was measured in A only"),
+        (&a, &far, "the CPUs were in another state"),
+        (&a, &few, "there are too few samples"),
+    ] {
+        let run = user.compares(&format!("{base} {other} --fail-if-slower 5"));
+        run.complains(&[4]);
+        let said = format!("busy-loop, B against A: {why}");
+        assert!(run.err.contains(&said), "{run}");
+        // Without the check it is shown, and no failure.
+        let run = user.compares(&format!("{base} {other}"));
+        assert_eq!(run.status.code(), Some(0), "{run}");
+    }
+    // What is slower goes before what is missing.
+    let slower = user.has("slower.json", {
+        let mut run = ladder(0.5, "near");
+        run["rungs"].as_array_mut().expect("rungs").pop();
+        run.to_string()
+    });
+    user.compares(&format!("{a} {slower} --fail-if-slower 5"))
+        .complains(&[3]);
+}
+
 #[test]
 fn table_says_what_differs_and_never_speaks_to_the_terminal() {
     let user = User::new();
@@ -374,7 +433,7 @@ fn gate_that_could_judge_nothing_does_not_pass() {
     }
     let run = user.compares("before/ after/ --fail-if-slower 5");
     assert_eq!(run.status.code(), Some(4), "{run}");
-    assert!(run.err.contains("enough samples to be judged"), "{run}");
+    assert!(run.err.contains("too few samples"), "{run}");
     // Without the gate it is a comparison like any other.
     user.compares("before/ after/").quiet_success();
 }

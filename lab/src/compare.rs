@@ -150,16 +150,39 @@ impl Comparison {
         self.rows().any(|(_, row)| row.ratio.is_some())
     }
 
-    /// The first group of which nothing at all can be said: no row has samples enough for a difference to be called.
-    pub fn unjudged(&self) -> Option<&str> {
+    /// What of each group cannot be judged against the base, by letter and name, and why: a gate that passed over it would pass
+    /// a rung that has vanished.
+    pub fn unjudged(&self) -> Vec<(&str, &str, &'static str)> {
         let several = self.groups.iter().any(|g| g.runs > 1);
         let shared = |row: &ComparedRow| row.base.is_some() && row.other.is_some();
         let together = self.rows().filter(|(_, row)| shared(row)).count();
         let is_judged =
-            |row: &ComparedRow| row.ratio.is_some() && row.has_enough(several, together);
-        let mut others = self.comparisons.iter();
-        let found = others.find(|c| !c.rows.iter().any(is_judged));
-        found.map(|c| &*c.letter)
+            |row: &&ComparedRow| row.ratio.is_some() && row.has_enough(several, together);
+        let mut unjudged: Vec<(&str, &str, _)> = Vec::new();
+        for (letter, row) in self.rows() {
+            let of_it = || {
+                self.rows()
+                    .filter(|(l, r)| *l == letter && r.id == row.id && r.unit == row.unit)
+                    .map(|(_, r)| r)
+            };
+            let known = unjudged
+                .iter()
+                .any(|(l, id, _)| *l == letter && *id == row.id);
+            if known || of_it().any(|r| is_judged(&r)) {
+                continue;
+            }
+            let why = match (
+                of_it().any(|r| r.base.is_some()),
+                of_it().any(|r| r.other.is_some()),
+            ) {
+                (_, false) => "it was measured in A only",
+                (false, _) => "it was not measured in A",
+                _ if of_it().any(shared) => "there are too few samples",
+                _ => "the CPUs were in another state",
+            };
+            unjudged.push((letter, &row.id, why));
+        }
+        unjudged
     }
 
     /// Every row with the letter of its group.

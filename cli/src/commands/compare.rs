@@ -20,7 +20,7 @@ mod list;
 #[derive(Args, Debug)]
 #[command(
     after_help = "A run is a file, `last` (the newest one saved for this user) or `last~1` (the one before it, of the same kind). A folder stands for all runs in it, in groups by kernel and CPU. Every run is compared with the first.\n\n\
-    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 4: the runs have nothing in common, or, with --fail-if-slower, too few samples to judge anything. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either. Exit code 1: the runs cannot be read or compared at all.\n\n\
+    Exit code 3 with --fail-if-slower: something is slower by more than that, and not by noise. Exit code 4: the runs have nothing in common, or, with --fail-if-slower, a line is missing or refused in one of them, was measured in another state only, or has too few samples. A single run a side needs 7 rounds for that or more, and where sides are folders each run counts as one sample: 7 of either. Exit code 1: the runs cannot be read or compared at all.\n\n\
     Examples:\n  \
     fullbore compare --kind ladder last~1 last\n  \
     fullbore compare before.json after.json --fail-if-slower 5\n  \
@@ -89,14 +89,21 @@ pub fn run(args: &CompareArgs) -> Outcome {
 fn judge(comparison: &Comparison, percent: f64) -> Outcome {
     let mut slower = comparison.slower_by(percent);
     let Some((letter, row)) = slower.next() else {
-        return match comparison.unjudged() {
-            None => Ok(()),
-            Some(letter) => Err(Failure::Unjudged(Error::new(
-                format!("--fail-if-slower {percent}"),
-                format!("not one line of {letter} has enough samples to be judged"),
-                "measure more: 7 runs of either side where a side is several runs, else 7 rounds or more in each run",
-            ))),
+        let unjudged = comparison.unjudged();
+        let Some((letter, id, why)) = unjudged.first() else {
+            return Ok(());
         };
+        let more = match unjudged.len() {
+            1 => String::new(),
+            n => format!(", and {} more cannot be judged", n - 1),
+        };
+        return Err(Failure::Unjudged(Error::new(
+            format!("{}, {letter} against A", shown(id)),
+            format!("{why}{more}"),
+            format!(
+                "--fail-if-slower {percent} passes what was judged only: measure the same in both, 7 rounds or more in each run, or 7 runs of either side where a side is several runs"
+            ),
+        )));
     };
     let by = |ratio: f64| 100.0 * (1.0 - ratio);
     let more = match slower.count() {
