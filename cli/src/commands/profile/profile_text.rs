@@ -87,10 +87,12 @@ fn rung(out: &mut String, rung: &RungProfile) {
     }
     let _ = writeln!(
         out,
-        "{HEAD}{}{HEAD:#}  {} GiB/s, {} ns/page{}",
+        "{HEAD}{}{HEAD:#}  {} GiB/s{}, {} ns/page{}{}",
         rung.id,
         number(rung.gib_per_s),
+        interval(rung.gib_per_s_ci95),
         number(rung.ns_per_page),
+        interval(rung.ns_per_page_ci95),
         distance(&rung.line_travel_ns),
     );
     for side in &rung.sides {
@@ -117,6 +119,14 @@ fn rung(out: &mut String, rung: &RungProfile) {
         let _ = writeln!(out, "  warning: {warning}");
     }
     out.push('\n');
+}
+
+/// The 95 % interval, where there is more than one trial.
+fn interval(ci95: Option<[f64; 2]>) -> String {
+    ci95.map_or_else(String::new, |ends| {
+        let [low, high] = ends.map(number);
+        format!(" ({low}–{high})")
+    })
 }
 
 fn distance(travel: &LineTravel) -> String {
