@@ -1,7 +1,7 @@
 //! Where every nanosecond per page goes: both sides of a pair are sampled while they run, and each sample is put down to
 //! a cause.
 //!
-//! The main path: [`sample`] (the kernel's records of both processes) → [`symbols`] (names for addresses) → [`fold`]
+//! The main path: [`recorder`] (the kernel's records of both processes) → [`symbols`] (names for addresses) → [`fold`]
 //! (stacks and shares, by [`cause`]) → [`explain`] (the biggest cause in one sentence) → [`profiled`] (what is saved).
 
 pub mod cause;
@@ -10,7 +10,7 @@ pub mod flame;
 pub mod fold;
 mod hidden;
 pub mod profiled;
-pub mod sample;
+pub mod recorder;
 pub mod symbols;
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use crate::worker::pair;
 use crate::worker::side_report::{Finished, SideReport};
 use crate::worker::timing::Until;
 use profiled::{Profile, ProfileMethod, Rate, Role, RungProfile, SCHEMA, SideProfile};
-use sample::{Counter, Events, RecordedSample, Recorder, Recording, Sampling};
+use recorder::{Counter, Events, RecordedSample, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 
 /// What to profile and how.
@@ -59,7 +59,7 @@ pub fn profile(
     machine: Machine,
     on_event: impl FnMut(Event<'_, Profile>) -> ControlFlow<()>,
 ) -> Result<Profile> {
-    sample::may_be_read(&options.run.program, options.sampling)?;
+    recorder::may_be_read(&options.run.program, options.sampling)?;
     let mut warnings: Vec<_> = options.warning.iter().cloned().collect();
     if crate::sys::usage().run_queue_wait.is_none() {
         let warning = "this kernel does not tell how long a side waits for its CPU (CONFIG_SCHED_INFO): where it sleeps as well, that time counts as asleep";

@@ -19,9 +19,9 @@
 //! notification queue, ends that were closed, and what a user may have (`fs.pipe-max-size`). `tests/ring.rs` holds the model to
 //! the real kernel.
 
-pub mod document;
 mod layout;
 mod model;
+pub mod ring_document;
 mod script;
 mod slots_svg;
 mod step_result;

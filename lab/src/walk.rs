@@ -16,10 +16,10 @@
 
 mod address;
 mod address_svg;
-pub mod document;
 mod entry;
 pub mod pagemap;
 mod picture;
+pub mod walk_document;
 
 pub use address::{Decoded, Field, Leaf, Levels, Place, parse_address, verdict};
 pub use address_svg::draw as svg;

@@ -5,7 +5,7 @@ mod profile_text;
 use clap::Args;
 use fullbore_lab::machine::Machine;
 use fullbore_lab::profile::profiled::{Profile, RungProfile};
-use fullbore_lab::profile::{self, ProfileOptions, explain, flame, sample};
+use fullbore_lab::profile::{self, ProfileOptions, explain, flame, recorder};
 use fullbore_sys::{Error, Result};
 
 use crate::args::rungs::{self, RungArgs};
@@ -54,7 +54,7 @@ pub fn run(args: &ProfileArgs) -> Outcome {
     let rungs = args.rungs.chosen();
     let machine = Machine::detect();
     let cpus = rungs::cpus(args.cpus, &machine)?;
-    let (sampling, warning) = sample::permitted(args.frequency, cpus.0)?;
+    let (sampling, warning) = recorder::permitted(args.frequency, cpus.0)?;
     let session = args.run.session("profile")?;
     let options = ProfileOptions {
         run: args.run.options(args.rounds, cpus)?,

@@ -5,7 +5,7 @@ mod ring_text;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_lab::ring::document::RingDocument;
+use fullbore_lab::ring::ring_document::RingDocument;
 use fullbore_lab::ring::{MOST_SLOTS, Pipes, Script, svg};
 
 use crate::args::rungs::{print, print_json};

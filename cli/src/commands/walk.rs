@@ -5,8 +5,8 @@ mod walk_table;
 use std::path::PathBuf;
 
 use clap::Args;
-use fullbore_lab::walk::document::{PagesDocument, WalkDocument};
 use fullbore_lab::walk::pagemap::{Look, Process, look};
+use fullbore_lab::walk::walk_document::{PagesDocument, WalkDocument};
 use fullbore_lab::walk::{self, Decoded, Leaf, Levels, parse_address, svg};
 use fullbore_sys::Error;
 use fullbore_sys::pages::{PageKind, Pages, Request, page_size};

@@ -8,7 +8,7 @@ use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 
 use super::cause::KERNEL;
-use super::sample::RecordedSample;
+use super::recorder::RecordedSample;
 
 /// A part of a program's address space that holds code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::fits::fits;
 use super::list;
 use super::load::load;
 use crate::ladder::run;
-use crate::walk::document as walk;
+use crate::walk::walk_document as walk;
 use crate::worker::read_result;
 use crate::{bandwidth, compare, doctor, gup, profile, ring, sweep};
 
@@ -50,8 +50,8 @@ fn published() -> [(&'static str, Schema); 12] {
         (gup::SCHEMA, written::<gup::Gup>()),
         (doctor::SCHEMA, written::<doctor::DoctorReport>()),
         (
-            ring::document::SCHEMA,
-            written::<ring::document::RingDocument>(),
+            ring::ring_document::SCHEMA,
+            written::<ring::ring_document::RingDocument>(),
         ),
         (walk::SCHEMA, written::<walk::WalkDocument>()),
         (walk::PAGES_SCHEMA, written::<walk::PagesDocument>()),
