@@ -115,6 +115,8 @@ pub fn measure<M: Measurement>(
     let mut measured: Vec<Measured<M::Figures>> = Vec::new();
     measured.resize_with(cases, Measured::default);
     let (mut done, mut rounds_done) = (0, 0);
+    // Of all that was measured so far, while nothing was measured since.
+    let mut run = None;
     let of = cases * options.rounds;
     let rounds = plan::rounds(cases, options.rounds, options.seed);
     'rounds: for (round, order) in rounds.into_iter().enumerate() {
@@ -131,6 +133,7 @@ pub fn measure<M: Measurement>(
             if ends() {
                 break 'rounds;
             }
+            run = None;
             match measurement.trial(case) {
                 Ok((figures, conditions)) => {
                     let sample = Sample::new(round, conditions, figures);
@@ -143,14 +146,15 @@ pub fn measure<M: Measurement>(
             }
         }
         rounds_done = round + 1;
-        if on_event(Event::Round(&measurement.run(rounds_done, &measured))).is_break() {
+        let so_far = run.insert(measurement.run(rounds_done, &measured));
+        if on_event(Event::Round(so_far)).is_break() {
             break;
         }
     }
     let nothing = measured.iter().all(|m| m.samples.is_empty());
     match measured.iter().find_map(|m| m.failures.last()) {
         Some(e) if nothing => Err(because_of(M::NOTHING.0, e, M::NOTHING.1)),
-        _ => Ok(measurement.run(rounds_done, &measured)),
+        _ => Ok(run.unwrap_or_else(|| measurement.run(rounds_done, &measured))),
     }
 }
 

@@ -20,10 +20,10 @@ use crate::args::rungs::{print, print_json};
 use crate::args::values::Color;
 
 /// A bar on a terminal, nothing elsewhere. Drawn between trials only, so that it never disturbs one.
-pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(len as u64);
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
     let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |w| w.ws_col);
-    if let Ok(style) = ProgressStyle::with_template(&template(columns, what)) {
+    if let Ok(style) = ProgressStyle::with_template(&template(columns)) {
         bar.set_style(style);
     }
     bar
@@ -31,11 +31,12 @@ pub fn progress_bar(len: usize, what: &str) -> ProgressBar {
 
 /// For a terminal of so many columns, or one that does not say (0). What is too long is cut, and never goes on in a second
 /// line, which would not be wiped away.
-fn template(columns: u16, what: &str) -> String {
+fn template(columns: u16) -> String {
     match columns {
-        0 | 70.. => format!("{{bar:30}} {{pos}}/{{len}} {what}, {{eta}} left  {{wide_msg}}"),
-        _ => "{pos}/{len} {wide_msg}".to_owned(),
+        0 | 70.. => "{bar:30} {pos}/{len} trials, {eta} left  {wide_msg}",
+        _ => "{pos}/{len} {wide_msg}",
     }
+    .to_owned()
 }
 
 /// What may be said of a run that is made of shuffled rounds and saved.
@@ -112,12 +113,12 @@ impl Session {
         self.place.as_ref()
     }
 
-    pub fn is_interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Goes on until Ctrl-C.
-    pub fn go_on(&self) -> ControlFlow<()> {
+    fn go_on(&self) -> ControlFlow<()> {
         if self.is_interrupted() {
             return ControlFlow::Break(());
         }
@@ -141,7 +142,9 @@ impl Session {
             Some(place) => self.saved(place.save(run, tables(run).as_ref())),
             None => true,
         };
-        let bar = progress_bar(0, "trials");
+        let bar = progress_bar();
+        // What is on disk is all that was measured, once a round is.
+        let mut is_whole = false;
         let run = measure(&mut |event| {
             match event {
                 Event::Trial { done, of, case } => {
@@ -149,15 +152,20 @@ impl Session {
                     bar.set_position(done as u64);
                     bar.set_message(name(case));
                     bar.tick();
+                    is_whole = false;
                 }
-                Event::Round(run) if !save(run) => return ControlFlow::Break(()),
-                Event::Round(_) => {}
+                Event::Round(run) => {
+                    is_whole = save(run);
+                    if !is_whole {
+                        return ControlFlow::Break(());
+                    }
+                }
             }
             self.go_on()
         });
         bar.finish_and_clear();
         let run = run?;
-        if self.not_saved.get().is_none() {
+        if !is_whole && self.not_saved.get().is_none() {
             save(&run);
         }
         Ok(run)
@@ -202,12 +210,12 @@ mod tests {
 
     #[test]
     fn narrow_terminal_gets_no_bar_that_would_wrap() {
-        assert!(template(80, "trials").contains("{bar:30}"));
-        assert!(template(0, "trials").contains("{bar:30}"));
-        assert!(!template(69, "trials").contains("bar"));
+        assert!(template(80).contains("{bar:30}"));
+        assert!(template(0).contains("{bar:30}"));
+        assert!(!template(69).contains("bar"));
         // What is longest is what gives way.
         for columns in [20, 80] {
-            assert!(template(columns, "trials").ends_with("{wide_msg}"));
+            assert!(template(columns).ends_with("{wide_msg}"));
         }
     }
 }

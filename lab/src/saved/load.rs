@@ -50,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, with the name and version of its newest form.
-    const ALL: [(Self, &str); 4] = [
+    pub const ALL: [(Self, &str); 4] = [
         (Self::Ladder, run::SCHEMA),
         (Self::Profile, crate::profile::profiled::SCHEMA),
         (Self::Sweep, sweep::SCHEMA),
@@ -232,10 +232,13 @@ fn typed<T: DeserializeOwned, P: DeserializeOwned>(
     kind: Kind,
     text: &[u8],
 ) -> std::result::Result<Box<T>, Bad> {
-    // Of a field that is wrong in a part that is joined with another one (`flatten`), the whole document could not say which.
-    placed::<Head>(kind, text)?;
-    placed::<P>(kind, text)?;
-    placed(kind, text).map(Box::new)
+    placed(kind, text).map(Box::new).map_err(|bad| {
+        // Of a field that is wrong in a part that is joined with another one (`flatten`), the whole document cannot say which.
+        let of_part = placed::<Head>(kind, text).err();
+        of_part
+            .or_else(|| placed::<P>(kind, text).err())
+            .unwrap_or(bad)
+    })
 }
 
 fn placed<T: DeserializeOwned>(kind: Kind, text: &[u8]) -> std::result::Result<T, Bad> {
