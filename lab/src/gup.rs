@@ -195,9 +195,7 @@ impl Measurement for Cases<'_> {
             descriptors: Vec::new(),
         };
         under_conditions((cpu, cpu), || {
-            let mut process = Processes::start(&self.options.run.program, vec![task])?;
-            process.release()?;
-            match process.reports()?.first() {
+            match Processes::run(&self.options.run.program, vec![task])?.first() {
                 Some(Report::Gup(timing)) => Ok(*timing),
                 other => Err(fullbore_sys::Error::new(
                     "a trial failed",

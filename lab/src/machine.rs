@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 pub use hypervisor::Hypervisor;
-pub use steal::{CpuTicks, cpu_ticks, larger_steal, steal_share};
+pub use steal::{CpuTicks, cpu_ticks, steal_share};
 pub use topology::{Cache, CpuPair, Topology, parse_cpu_list};
 
 /// The kind of machine, as far as it bears on the speed of pipes.

@@ -20,9 +20,9 @@ use fullbore_sys::{Error, Result};
 
 use crate::ladder::rung::Rung;
 use crate::ladder::{WARM_UP_S, rung_trial};
+use crate::machine::Machine;
 use crate::machine::conditions::{Conditions, under_conditions};
 use crate::machine::state::{LineTravel, State};
-use crate::machine::{self, Machine};
 use crate::rounds::by_state::{ByState, prevailing, seen, state_warnings};
 use crate::rounds::sample::Sample;
 use crate::rounds::{Event, Measured, Measurement, RunOptions, measure};
@@ -31,7 +31,8 @@ use crate::stats::{self, Estimate};
 use crate::worker::pair;
 use crate::worker::side_report::{Finished, SideReport};
 use crate::worker::timing::Until;
-use profiled::{Profile, ProfileMethod, Rate, Role, RungProfile, SCHEMA, SideProfile};
+use fold::Folded;
+use profiled::{CauseShare, Profile, ProfileMethod, Rate, Role, RungProfile, SCHEMA, SideProfile};
 use recorder::{Counter, Events, RecordedSample, Recorder, Recording, Sampling};
 use symbols::{Maps, Symbols};
 
@@ -104,7 +105,9 @@ struct SideFigures {
     pages: f64,
     samples: u64,
     lost: u64,
-    stacks: BTreeMap<String, u64>,
+    folded: Vec<Folded>,
+    /// What they say.
+    causes: Vec<CauseShare>,
 }
 
 impl Measurement for Rungs<'_> {
@@ -118,38 +121,29 @@ impl Measurement for Rungs<'_> {
         let until = Until::Seconds(options.seconds);
         let trial = rung_trial(rung, options.run.cpus, WARM_UP_S, until);
         let cpus = [trial.cpus.0, trial.cpus.1];
-        let ticks = || cpus.map(machine::cpu_ticks);
-        under_conditions(trial.cpus, || {
-            let ticks_before = ticks();
+        let ((finished, recordings, maps), conditions) = under_conditions(trial.cpus, || {
             let events = Events::open(cpus, options.sampling)?;
             let (finished, (recorder, maps)) =
                 pair::run_observed(&options.run.program, &[trial], |processes| {
-                    let &[writer, reader] = processes else {
-                        return Err(Error::new("no pair ran", "none was asked for", ""));
-                    };
-                    let pair = [writer, reader];
-                    let maps: Vec<_> = pair.iter().map(|&process| Maps::of(process)).collect();
+                    let pair = <[u32; 2]>::try_from(processes).map_err(|_| no_pair())?;
+                    let maps = pair.map(Maps::of);
                     Ok((Recorder::start(events, pair)?, maps))
                 })?;
-            let recordings = recorder.stop()?;
-            let ticks_after = ticks();
-            let ended = finished.first();
-            let [writer, reader] =
-                ended.ok_or_else(|| Error::new("no pair ran", "none was asked for", ""))?;
-            let mut side = |i: usize, finished: &Finished| {
-                let steal = ticks_before[i]
-                    .zip(ticks_after[i])
-                    .map(|(before, after)| machine::steal_share(&before, &after));
-                let fold = |sample: &RecordedSample| self.symbols.fold(sample, &maps[i]);
-                side_figures(options.sampling, finished, &recordings[i], steal, fold)
-            };
-            let asked = rung.config.write_with.to_string();
-            Ok(ProfileFigures {
-                gib_per_s: reader.report.gib_per_s(),
-                sides: [side(0, writer), side(1, reader)],
-                left: writer.report.path.left(&asked),
-            })
-        })
+            Ok((finished, recorder.stop()?, maps))
+        })?;
+        let [writer, reader] = finished.first().ok_or_else(no_pair)?;
+        let mut side = |i: usize, finished: &Finished| {
+            let fold = |sample: &RecordedSample| self.symbols.fold(sample, &maps[i]);
+            let steal = conditions.steal[i];
+            side_figures(options.sampling, finished, &recordings[i], steal, fold)
+        };
+        let asked = rung.config.write_with.to_string();
+        let figures = ProfileFigures {
+            gib_per_s: reader.report.gib_per_s(),
+            sides: [side(0, writer), side(1, reader)],
+            left: writer.report.path.left(&asked),
+        };
+        Ok((figures, conditions))
     }
 
     fn run(&self, rounds_done: usize, measured: &[Measured<ProfileFigures>]) -> Profile {
@@ -186,6 +180,10 @@ impl Measurement for Rungs<'_> {
             warnings,
         }
     }
+}
+
+fn no_pair() -> Error {
+    Error::new("no pair ran", "none was asked for", "")
 }
 
 /// What trials of one rung in one state say: shares of all of them together, and intervals from one to the next.
@@ -256,22 +254,26 @@ fn side_figures(
         samples += 1;
         seen += sample.period;
     }
+    let folded: Vec<_> = stacks.into_iter().collect();
     let on_cpu_s = report.cpu_s;
     let (runnable_s, blocked_s) = off_cpu_s(report);
+    let hidden_s = match sampling.event {
+        Counter::CpuClock if !sampling.kernel => (on_cpu_s - seen as f64 * 1e-9).max(0.0),
+        _ => 0.0,
+    };
+    let pages = report.bytes as f64 / 4096.0;
     SideFigures {
         wall_s: report.seconds,
         on_cpu_s,
         runnable_s,
         blocked_s,
         steal_s: steal.map(|share| share * report.seconds),
-        hidden_s: match sampling.event {
-            Counter::CpuClock if !sampling.kernel => (on_cpu_s - seen as f64 * 1e-9).max(0.0),
-            _ => 0.0,
-        },
-        pages: report.bytes as f64 / 4096.0,
+        hidden_s,
+        pages,
         samples,
         lost: recording.lost,
-        stacks,
+        causes: fold::causes(&folded, on_cpu_s, hidden_s, pages),
+        folded,
     }
 }
 
@@ -279,6 +281,7 @@ impl SideFigures {
     /// What these trials of one side say.
     fn profile(role: Role, trials: &[&Self]) -> SideProfile {
         let mut all = Self::default();
+        let mut stacks: BTreeMap<&str, u64> = BTreeMap::new();
         for trial in trials {
             all.wall_s += trial.wall_s;
             all.on_cpu_s += trial.on_cpu_s;
@@ -288,16 +291,17 @@ impl SideFigures {
             all.pages += trial.pages;
             all.samples += trial.samples;
             all.lost += trial.lost;
-            for (stack, count) in &trial.stacks {
-                *all.stacks.entry(stack.clone()).or_default() += count;
+            for (stack, count) in &trial.folded {
+                *stacks.entry(stack).or_default() += count;
             }
         }
+        let stacks = stacks.into_iter();
+        let folded: Vec<Folded> = stacks.map(|(s, n)| (s.to_owned(), n)).collect();
         let steal: Option<Vec<_>> = trials.iter().map(|t| t.steal_s).collect();
-        let of_each: Vec<_> = trials.iter().map(|t| t.causes()).collect();
-        let mut causes = all.causes();
+        let mut causes = fold::causes(&folded, all.on_cpu_s, all.hidden_s, all.pages);
         for cause in causes.iter_mut().filter(|_| trials.len() > 1) {
-            let ns = of_each.iter().map(|causes| {
-                let same = causes.iter().find(|c| c.cause == cause.cause);
+            let ns = trials.iter().map(|trial| {
+                let same = trial.causes.iter().find(|c| c.cause == cause.cause);
                 same.map_or(0.0, |c| c.ns_per_page)
             });
             let estimate = stats::estimate(&ns.collect::<Vec<_>>());
@@ -315,13 +319,8 @@ impl SideFigures {
             samples: all.samples,
             lost: all.lost,
             causes,
-            folded: all.stacks.into_iter().collect(),
+            folded,
         }
-    }
-
-    fn causes(&self) -> Vec<profiled::CauseShare> {
-        let folded: Vec<_> = self.stacks.clone().into_iter().collect();
-        fold::causes(&folded, self.on_cpu_s, self.hidden_s, self.pages)
     }
 }
 

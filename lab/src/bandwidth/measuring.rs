@@ -186,9 +186,7 @@ impl<'a> Columns<'a> {
             }
             How::Rung(_) => Vec::new(),
         };
-        let mut processes = Processes::start(&self.options.run.program, tasks)?;
-        processes.release()?;
-        let reports = processes.reports()?;
+        let reports = Processes::run(&self.options.run.program, tasks)?;
         if let Some(Report::RoundTrips(trips)) = reports.first() {
             return Ok(TrialFigures::Trips(TripFigures {
                 median_us: trips.median_us,

@@ -136,7 +136,7 @@ mod tests {
         let conditions = Conditions {
             state,
             line_travel_ns: LineTravel::default(),
-            steal: Some(0.0),
+            steal: [Some(0.0); 2],
         };
         Sample::new(round, conditions, figures)
     }

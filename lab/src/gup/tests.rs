@@ -5,7 +5,7 @@ fn sample(round: usize, ns_per_page: f64) -> Sample<Costs<f64>> {
     let conditions = Conditions {
         state: State::OneCpu,
         line_travel_ns: LineTravel::default(),
-        steal: None,
+        steal: [None; 2],
     };
     let costs = Costs {
         ns_per_page: Some(ns_per_page),

@@ -147,11 +147,10 @@ pub struct RungResult {
     pub samples: Vec<Sample<PairFigures>>,
     /// Against the first rung of the run, round by round.
     pub ratio_to_first: Option<Estimate>,
-    /// The rung that this one changes; in older runs the one before. Absent where it changes none that was climbed.
+    /// The rung that this one changes. Absent where it changes none that was climbed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub baseline: Option<String>,
     /// Against that one, round by round.
-    #[serde(alias = "ratio_to_previous")]
     pub ratio_to_baseline: Option<Estimate>,
     /// What that ratio says.
     pub verdict: Option<Verdict>,
@@ -330,7 +329,7 @@ mod tests {
         let conditions = Conditions {
             state: travel.state(),
             line_travel_ns: travel,
-            steal: Some(0.0),
+            steal: [Some(0.0); 2],
         };
         Sample::new(round, conditions, PairFigures::new(vec![reports]).unwrap())
     }

@@ -4,7 +4,7 @@ use fullbore_sys::Result;
 
 use super::state::{LineTravel, State};
 use super::travel::line_travel_ns;
-use super::{cpu_ticks, larger_steal};
+use super::{cpu_ticks, steal_share};
 
 /// The conditions of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,8 +13,15 @@ pub struct Conditions {
     pub state: State,
     /// Travel time of a cache line.
     pub line_travel_ns: LineTravel,
-    /// Share of time that the hypervisor took from these CPUs, the largest.
-    pub steal: Option<f64>,
+    /// Share of time that the hypervisor took from each of the two.
+    pub steal: [Option<f64>; 2],
+}
+
+impl Conditions {
+    /// The larger share of both; `None` where neither is known.
+    pub fn larger_steal(&self) -> Option<f64> {
+        self.steal.into_iter().flatten().reduce(f64::max)
+    }
 }
 
 /// Does some work on these two CPUs, which may be one, and looks at the machine before and after.
@@ -33,7 +40,11 @@ pub(crate) fn under_conditions<T>(
     let ticks = || [one, other].map(cpu_ticks);
     let (before, ticks_before) = (travel(), ticks());
     let result = work()?;
-    let steal = larger_steal(&ticks_before, &ticks());
+    let ticks_after = ticks();
+    let steal = [0, 1].map(|i| {
+        let (before, after) = (ticks_before[i]?, ticks_after[i]?);
+        Some(steal_share(&before, &after))
+    });
     let line_travel_ns = LineTravel {
         before,
         after: travel(),

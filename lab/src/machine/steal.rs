@@ -29,15 +29,6 @@ pub fn steal_share(before: &CpuTicks, after: &CpuTicks) -> f64 {
     }
 }
 
-/// The larger [`steal_share`] of some CPUs, each read before and after; `None` where none could be read.
-pub fn larger_steal(before: &[Option<CpuTicks>], after: &[Option<CpuTicks>]) -> Option<f64> {
-    before
-        .iter()
-        .zip(after)
-        .filter_map(|(before, after)| Some(steal_share(before.as_ref()?, after.as_ref()?)))
-        .reduce(f64::max)
-}
-
 fn parse_ticks(stat: &str, cpu: usize) -> Option<CpuTicks> {
     let name = format!("cpu{cpu}");
     let mut words = stat

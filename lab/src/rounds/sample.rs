@@ -34,7 +34,7 @@ impl<F> Sample<F> {
             round,
             state: conditions.state,
             line_travel_ns: conditions.line_travel_ns,
-            steal: conditions.steal,
+            steal: conditions.larger_steal(),
             figures,
         }
     }

@@ -31,7 +31,7 @@ impl<T: FnMut(usize, usize) -> Result<(u32, State)>> Measurement for MadeUp<T> {
             let conditions = Conditions {
                 state,
                 line_travel_ns: LineTravel::default(),
-                steal: None,
+                steal: [None; 2],
             };
             (figure, conditions)
         })

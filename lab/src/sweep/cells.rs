@@ -15,8 +15,7 @@ use crate::saved::head::Head;
 use crate::worker::config::Config;
 use crate::worker::failure::because_of;
 use crate::worker::order::{Job, Order, Work};
-use crate::worker::outcome::Report;
-use crate::worker::outcome::RoundTrips;
+use crate::worker::outcome::{Report, RoundTrips};
 use crate::worker::pair::PairTrial;
 use crate::worker::processes::{Processes, Task};
 use crate::worker::stream::{Link, both_ways};
@@ -202,9 +201,7 @@ fn round_trips(options: &RunOptions, bytes: u64) -> Result<RoundTrips> {
         task(Work::Ping, one, ours, Some(LATENCY_S)),
         task(Work::Pong, other, theirs, None),
     ];
-    let mut processes = Processes::start(&options.program, tasks)?;
-    processes.release()?;
-    match processes.reports()?.first() {
+    match Processes::run(&options.program, tasks)?.first() {
         Some(Report::RoundTrips(trips)) => Ok(*trips),
         other => Err(Error::new(
             "latency cannot be measured",

@@ -7,7 +7,7 @@ fn sample(round: usize, gib_per_s: f64, state: State, trip: Option<f64>) -> Samp
     let conditions = Conditions {
         state,
         line_travel_ns: LineTravel::default(),
-        steal: None,
+        steal: [None; 2],
     };
     let figures = CellFigures {
         gib_per_s,

@@ -92,12 +92,12 @@ fn sides(trial: &PairTrial<'_>) -> Result<[Task; 2]> {
         |what: &str, e| Error::system(format!("a trial failed: {what}"), e, "run it again");
     let (read_end, write_end) = fullbore_sys::calls::pipe().map_err(|e| failed("pipe", e))?;
     let shared = SharedMemory::create().map_err(|e| failed("shared memory", e))?;
-    let task = |job: Job, cpu, until, pipe: OwnedFd| -> Result<Task> {
+    let time = Time {
+        warm_up_s: trial.warm_up_s,
+        until: Some(trial.until),
+    };
+    let task = |job: Job, cpu, pipe: OwnedFd| -> Result<Task> {
         let memory = shared.duplicate().map_err(|e| failed("shared memory", e))?;
-        let time = Time {
-            warm_up_s: trial.warm_up_s,
-            until,
-        };
         Ok(Task {
             order: Order {
                 job,
@@ -108,9 +108,8 @@ fn sides(trial: &PairTrial<'_>) -> Result<[Task; 2]> {
         })
     };
     let (writer, reader) = trial.cpus;
-    let until = Some(trial.until);
     Ok([
-        task(Job::Writer(trial.config.clone()), writer, until, write_end)?,
-        task(Job::Reader(trial.config.clone()), reader, until, read_end)?,
+        task(Job::Writer(trial.config.clone()), writer, write_end)?,
+        task(Job::Reader(trial.config.clone()), reader, read_end)?,
     ])
 }

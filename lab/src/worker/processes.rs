@@ -29,6 +29,16 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
+    /// Runs a trial; reports come in the order of the tasks.
+    ///
+    /// # Errors
+    /// As [`Self::start`], [`Self::release`] and [`Self::reports`].
+    pub(crate) fn run(program: &Path, tasks: Vec<Task>) -> Result<Vec<Report>> {
+        let mut processes = Self::start(program, tasks)?;
+        processes.release()?;
+        processes.reports()
+    }
+
     /// Starts them; all are ready then, and none has begun.
     ///
     /// # Errors
