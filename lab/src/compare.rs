@@ -157,30 +157,27 @@ impl Comparison {
         let shared = |row: &ComparedRow| row.base.is_some() && row.other.is_some();
         let together = self.rows().filter(|(_, row)| shared(row)).count();
         let is_judged =
-            |row: &&ComparedRow| row.ratio.is_some() && row.has_enough(several, together);
-        let mut unjudged: Vec<(&str, &str, _)> = Vec::new();
-        for (letter, row) in self.rows() {
-            let of_it = || {
-                self.rows()
-                    .filter(|(l, r)| *l == letter && r.id == row.id && r.unit == row.unit)
-                    .map(|(_, r)| r)
-            };
-            let known = unjudged
-                .iter()
-                .any(|(l, id, _)| *l == letter && *id == row.id);
-            if known || of_it().any(|r| is_judged(&r)) {
-                continue;
+            |row: &ComparedRow| row.ratio.is_some() && row.has_enough(several, together);
+        let mut unjudged = Vec::new();
+        for Against { letter, rows, .. } in &self.comparisons {
+            for (i, row) in rows.iter().enumerate() {
+                // One line may have a row for each state.
+                let same = |other: &&ComparedRow| other.id == row.id && other.unit == row.unit;
+                let mut of_it = rows.iter().filter(same);
+                if rows[..i].iter().any(|other| same(&other)) || of_it.clone().any(is_judged) {
+                    continue;
+                }
+                let why = match (
+                    of_it.clone().any(|r| r.base.is_some()),
+                    of_it.clone().any(|r| r.other.is_some()),
+                ) {
+                    (_, false) => "it was measured in A only",
+                    (false, _) => "it was not measured in A",
+                    _ if of_it.any(shared) => "there are too few samples",
+                    _ => "the CPUs were in another state",
+                };
+                unjudged.push((&**letter, &*row.id, why));
             }
-            let why = match (
-                of_it().any(|r| r.base.is_some()),
-                of_it().any(|r| r.other.is_some()),
-            ) {
-                (_, false) => "it was measured in A only",
-                (false, _) => "it was not measured in A",
-                _ if of_it().any(shared) => "there are too few samples",
-                _ => "the CPUs were in another state",
-            };
-            unjudged.push((letter, &row.id, why));
         }
         unjudged
     }

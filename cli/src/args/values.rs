@@ -73,7 +73,7 @@ pub fn wait() -> impl TypedValueParser<Value = Wait> {
 }
 
 pub fn kind() -> impl TypedValueParser<Value = Kind> {
-    let names = ["ladder", "profile", "sweep", "bandwidth"];
+    let names = Kind::ALL.map(|(kind, _)| kind.to_string());
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 

@@ -49,14 +49,14 @@ fn rows<'a>(
     is_apart: bool,
     width: usize,
 ) -> String {
-    let whole = table(results.clone(), is_apart, true, 0);
-    let widest = |text: &str| text.lines().map(columns).max().unwrap_or(0);
-    match width.checked_sub(widest(&whole.draw()) + GAP) {
-        Some(room) if room >= LEAST_BAR => {
-            table(results, is_apart, true, room.min(MOST_BAR)).draw()
+    let whole = table(results.clone(), is_apart, true, 0).draw();
+    let taken = whole.lines().map(columns).max().unwrap_or(0);
+    match width.checked_sub(taken) {
+        Some(room) if room >= GAP + LEAST_BAR => {
+            table(results, is_apart, true, MOST_BAR.min(room - GAP)).draw()
         }
-        _ if widest(&whole.draw()) <= width => whole.draw(),
-        _ => table(results, is_apart, false, 0).draw_narrow(),
+        Some(_) => whole,
+        None => table(results, is_apart, false, 0).draw_narrow(),
     }
 }
 
@@ -81,13 +81,10 @@ fn table<'a>(
             series = Some(new);
         }
         let baseline = result.baseline.as_deref().filter(|b| Some(*b) != above);
-        let mut row = row(result, baseline.filter(|_| has_names), is_apart);
-        if row.len() > 3 {
-            if !has_names {
-                row.remove(5);
-            }
-            let share = result.gib_per_s.map_or(0.0, |e| e.median / fastest);
-            row.extend((bar > 0).then(|| paint(&self::bar(share, bar), BAR)));
+        let name = has_names.then(|| baseline.unwrap_or_default());
+        let mut row = row(result, name, is_apart);
+        if let Some(rate) = result.gib_per_s.filter(|_| bar > 0) {
+            row.push(paint(&self::bar(rate.median / fastest, bar), BAR));
         }
         table.row(row);
         above = Some(&*result.id);
@@ -129,6 +126,7 @@ fn footnote(run: &Run, width: usize) -> String {
     wrap(&text, width, [""; 2]).join("\n")
 }
 
+/// `baseline` is the name in the column of that, if there is one.
 fn row(result: &RungResult, baseline: Option<&str>, is_apart: bool) -> Vec<String> {
     let name = result.id.to_string();
     let Some(rate) = result.gib_per_s else {
@@ -147,16 +145,17 @@ fn row(result: &RungResult, baseline: Option<&str>, is_apart: bool) -> Vec<Strin
     };
     let (mark, style) = mark(result.verdict);
     let ratio = result.ratio_to_baseline.map(|r| times(r.median));
-    vec![
+    let mut cells = vec![
         name,
         number(rate.median),
         interval,
         number(result.ns_per_page.unwrap_or_default()),
         paint(&format!("{} {mark}", ratio.unwrap_or_default()), style),
-        baseline.unwrap_or_default().to_owned(),
-        format!("{:.3}", result.cpu_s_per_gib.unwrap_or_default()),
-        if result.touches_data { "yes" } else { "no" }.into(),
-    ]
+    ];
+    cells.extend(baseline.map(str::to_owned));
+    cells.push(format!("{:.3}", result.cpu_s_per_gib.unwrap_or_default()));
+    cells.push(if result.touches_data { "yes" } else { "no" }.into());
+    cells
 }
 
 /// A bar in eighths of a character; anything above zero shows at least one.

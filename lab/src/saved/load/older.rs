@@ -82,17 +82,16 @@ pub(super) fn without_apart(text: &[u8]) -> serde_json::Result<Vec<u8>> {
 /// Parts the samples by state.
 pub(super) fn sum_up_sweep(sweep: &mut Sweep) {
     sweep.head.schema = sweep::SCHEMA.to_owned();
-    let cells = std::mem::take(&mut sweep.cells);
-    let measured: Vec<_> = cells
+    let measured: Vec<_> = sweep
+        .cells
         .iter()
         .map(|cell| Measured {
             samples: cell.samples.clone(),
             failures: Vec::new(),
         })
         .collect();
-    let refused: Vec<_> = cells.iter().map(|cell| cell.refused.clone()).collect();
-    let warnings = std::mem::take(&mut sweep.warnings);
-    sweep.cells = cells;
+    let refused: Vec<_> = sweep.cells.iter().map(|c| c.refused.clone()).collect();
+    let warnings = sweep.warnings.clone();
     sweep.sum_up(measured.iter().enumerate());
     sweep.warnings = warnings;
     for (cell, refused) in sweep.cells.iter_mut().zip(refused) {
